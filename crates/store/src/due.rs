@@ -1,0 +1,76 @@
+//! Asking for work that is ready.
+
+use crate::{Lane, Order, Record, SlotSet};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Which topics of a queue are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Topics {
+    /// All of them.
+    All,
+    /// Only the default topic.
+    Default,
+    /// These, and the default topic if `default` is set.
+    These {
+        /// The named topics.
+        topics: BTreeSet<Arc<str>>,
+        /// Whether the default topic is wanted too.
+        default: bool,
+    },
+}
+
+impl Topics {
+    /// Whether a lane's topic is wanted.
+    pub fn matches(&self, topic: Option<&str>) -> bool {
+        match (self, topic) {
+            (Self::All, _) | (Self::Default, None) => true,
+            (Self::Default, Some(_)) => false,
+            (Self::These { default, .. }, None) => *default,
+            (Self::These { topics, .. }, Some(topic)) => topics.contains(topic),
+        }
+    }
+}
+
+/// A question for ready work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueQuery {
+    /// The queue.
+    pub lane: Cow<'static, str>,
+    /// Its topics.
+    pub topics: Topics,
+    /// The slots to look in.
+    pub slots: SlotSet,
+    /// Records due at or before this time are ready. `u64::MAX` takes all, ready or not.
+    pub until_ms: u64,
+    /// Only what arrived after this, to page on.
+    pub after: Option<Order>,
+    /// At most so many records.
+    pub limit: usize,
+}
+
+impl DueQuery {
+    /// The first `limit` ready records of all topics of a queue.
+    pub fn new(lane: &Lane, until_ms: u64, limit: usize) -> Self {
+        Self {
+            lane: lane.name.clone(),
+            topics: Topics::All,
+            slots: SlotSet::all(),
+            until_ms,
+            after: None,
+            limit,
+        }
+    }
+}
+
+/// Ready work, in order of arrival.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DuePage {
+    /// The records, earliest arrival first.
+    pub records: Vec<Record>,
+    /// Whether records that match were left out because of the limit.
+    pub more: bool,
+    /// The earliest due time of a matching record that is not ready yet, where the store knows it.
+    pub next_due_ms: Option<u64>,
+}

@@ -1,0 +1,180 @@
+//! Records, and the attributes by which they are queued and listed.
+
+use crate::Key;
+use bytes::Bytes;
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+/// Says which write of a record this is. It changes with every write and never returns, not even when the
+/// record is deleted and made again. Opaque: only equality means anything.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Version(Repr);
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Repr {
+    Number(u64),
+    Text(Arc<str>),
+}
+
+impl Version {
+    /// A version of a store that numbers its writes.
+    pub fn number(n: u64) -> Self {
+        Self(Repr::Number(n))
+    }
+
+    /// A version of a store that hands out tags.
+    pub fn text(tag: impl Into<Arc<str>>) -> Self {
+        Self(Repr::Text(tag.into()))
+    }
+
+    /// The number, if this store numbers its writes.
+    pub fn as_number(&self) -> Option<u64> {
+        match &self.0 {
+            Repr::Number(n) => Some(*n),
+            Repr::Text(_) => None,
+        }
+    }
+
+    /// The tag, if this store hands out tags.
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.0 {
+            Repr::Number(_) => None,
+            Repr::Text(tag) => Some(tag),
+        }
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Repr::Number(n) => write!(f, "v{n:x}"),
+            Repr::Text(tag) => write!(f, "v{tag}"),
+        }
+    }
+}
+
+/// The position of arrival in a lane: smaller came earlier. Given by the engine, unique enough that ties
+/// may fall either way, kept when a record is written again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Order(pub u64);
+
+/// A queue, and the topic inside it that a reader may choose by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Lane {
+    /// The queue, chosen by the engine.
+    pub name: Cow<'static, str>,
+    /// The topic inside it; `None` is the default topic.
+    pub topic: Option<Arc<str>>,
+}
+
+impl Lane {
+    /// The default topic of a queue.
+    pub const fn new(name: &'static str) -> Self {
+        Self {
+            name: Cow::Borrowed(name),
+            topic: None,
+        }
+    }
+
+    /// A topic of a queue.
+    pub fn topic(name: &'static str, topic: Option<Arc<str>>) -> Self {
+        Self {
+            name: Cow::Borrowed(name),
+            topic,
+        }
+    }
+}
+
+/// Where a record stands in a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The queue and topic.
+    pub lane: Lane,
+    /// The position of arrival.
+    pub order: Order,
+    /// When it becomes ready, in milliseconds since the Unix epoch; 0 is at once.
+    pub due_ms: u64,
+}
+
+/// Attributes by which a record is listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// What the record is, chosen by the engine.
+    pub kind: Cow<'static, str>,
+    /// Its state.
+    pub status: Cow<'static, str>,
+    /// A name that many records may share.
+    pub name: String,
+    /// The partition that this one belongs to, if any.
+    pub parent: Option<String>,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub created_ms: u64,
+    /// When it ended, if it has.
+    pub completed_ms: Option<u64>,
+}
+
+/// A record as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft {
+    /// Where it goes.
+    pub key: Key,
+    /// The bytes it holds: JSON, so that document databases can show it.
+    pub body: Bytes,
+    /// Its place in a queue, if it stands in one.
+    pub place: Option<Place>,
+    /// Its attributes, if it is to be listed.
+    pub listing: Option<Listing>,
+}
+
+impl Draft {
+    /// A record that neither queues nor lists.
+    pub fn new(key: Key, body: impl Into<Bytes>) -> Self {
+        Self {
+            key,
+            body: body.into(),
+            place: None,
+            listing: None,
+        }
+    }
+
+    /// The same record, standing in a queue.
+    #[must_use]
+    pub fn placed(mut self, place: Place) -> Self {
+        self.place = Some(place);
+        self
+    }
+
+    /// The same record, listed.
+    #[must_use]
+    pub fn listed(mut self, listing: Listing) -> Self {
+        self.listing = Some(listing);
+        self
+    }
+}
+
+/// A record as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Where it is.
+    pub key: Key,
+    /// Which write of it this is.
+    pub version: Version,
+    /// The bytes it holds.
+    pub body: Bytes,
+    /// Its place in a queue, if it stands in one.
+    pub place: Option<Place>,
+    /// Its attributes, if it is listed.
+    pub listing: Option<Listing>,
+}
+
+/// A running total that commits add to, so that a count never needs a scan.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Counter(pub Cow<'static, str>);
+
+impl Counter {
+    /// Names a total.
+    pub const fn new(name: &'static str) -> Self {
+        Self(Cow::Borrowed(name))
+    }
+}
