@@ -1,0 +1,205 @@
+//! Accepting a commit: its conditions are checked, its versions given, its place in the order fixed.
+
+use crate::known::Known;
+use crate::prepare::{Effect, Encoded, Prepared, PreparedOp, Wanted};
+use crate::state::{Accepted, Change, State, Ticket};
+use crate::store::engine_error;
+use crate::{OrderedKv, Table, Write, keys, value};
+use bytes::Bytes;
+use perennial_store::{Committed, ConflictReason, Durability, Error, Result, Version};
+use std::sync::Arc;
+
+impl State {
+    /// Accepts a commit, or says which operation does not apply. Changes nothing but the version counter.
+    pub(crate) fn accept(&mut self, engine: &impl OrderedKv, prepared: Prepared) -> Result<(Accepted, Committed)> {
+        if let Some(closed) = &self.closed {
+            return Err(closed.error());
+        }
+        let mut found = Vec::with_capacity(prepared.ops.len());
+        for (op, prepared) in prepared.ops.iter().enumerate() {
+            let known = match (&prepared.wanted, &prepared.effect) {
+                (Wanted::Anything, Effect::Nothing) => None,
+                _ => self.look_up(engine, &prepared.key)?,
+            };
+            check(op, prepared, known.as_deref())?;
+            found.push(known);
+        }
+        let mut accepted = Accepted {
+            seq: 0,
+            writes: Vec::with_capacity(prepared.ops.len() + 1),
+            changes: Vec::with_capacity(prepared.ops.len()),
+            tally: prepared.tally,
+            durable: prepared.durability == Durability::Durable,
+            published: false,
+            ticket: None,
+            bytes: 0,
+        };
+        let mut versions = Vec::with_capacity(prepared.ops.len());
+        for (op, known) in prepared.ops.into_iter().zip(found) {
+            let version = match op.effect {
+                Effect::Nothing => None,
+                Effect::Delete => {
+                    if let Some(known) = known {
+                        accepted.delete(op.key, &known);
+                    }
+                    None
+                }
+                Effect::Write(encoded) => {
+                    self.last_version += 1;
+                    accepted.put(op.key, encoded, known.as_deref(), self.last_version);
+                    Some(Version::number(self.last_version))
+                }
+            };
+            versions.push(version);
+        }
+        self.last_version += 1;
+        accepted.seq = self.last_version;
+        Ok((accepted, Committed { versions }))
+    }
+
+    /// What is known of a record, once everything accepted so far is written.
+    fn look_up(&self, engine: &impl OrderedKv, key: &Bytes) -> Result<Option<Arc<Known>>> {
+        if let Some(unwritten) = self.unwritten.get(key) {
+            return Ok(unwritten.known.clone());
+        }
+        if let Some(known) = self.recent.get(key) {
+            return Ok(Some(known.clone()));
+        }
+        if let Some(item) = self.due.get(key) {
+            return Ok(Some(Arc::new(Known {
+                table: Table::Queue,
+                version: Some(item.version),
+                index: item.index.clone(),
+            })));
+        }
+        if self.damaged.contains(key) {
+            return Ok(Some(Arc::new(damaged(Table::Queue))));
+        }
+        for table in [Table::Records, Table::Listed] {
+            if let Some(value) = engine.get(table, key).map_err(engine_error)? {
+                return Ok(Some(Arc::new(know(table, key, value))));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn damaged(table: Table) -> Known {
+    Known {
+        table,
+        version: None,
+        index: Vec::new(),
+    }
+}
+
+fn know(table: Table, key: &Bytes, value: Bytes) -> Known {
+    if table == Table::Records {
+        return Known {
+            version: value::version(&value),
+            ..damaged(table)
+        };
+    }
+    match value::decode(value) {
+        Ok(stored) => Known {
+            table,
+            version: Some(stored.version),
+            index: stored
+                .listing
+                .map_or_else(Vec::new, |listing| keys::index(key, &listing, false)),
+        },
+        Err(_) => damaged(table),
+    }
+}
+
+fn check(op: usize, prepared: &PreparedOp, known: Option<&Known>) -> Result<()> {
+    let reason = match (&prepared.wanted, known) {
+        (Wanted::Anything, _) | (Wanted::Absent, None) => return Ok(()),
+        (Wanted::Absent, Some(_)) => ConflictReason::Exists,
+        (Wanted::At(_), None) => ConflictReason::Missing,
+        (Wanted::At(_), Some(Known { version: None, .. })) => {
+            let key = keys::parse(&prepared.key).map_or_else(String::new, |key| key.to_string());
+            return Err(Error::Corrupt(format!("the record {key} cannot be understood")));
+        }
+        (Wanted::At(wanted), Some(known)) if *wanted == known.version => return Ok(()),
+        (Wanted::At(_), Some(_)) => ConflictReason::Changed,
+    };
+    Err(Error::Conflict { op, reason })
+}
+
+impl Accepted {
+    /// A commit of nothing, answered when everything before it is written.
+    pub(crate) fn barrier(seq: u64, ticket: Ticket) -> Self {
+        Self {
+            seq,
+            writes: Vec::new(),
+            changes: Vec::new(),
+            tally: Vec::new(),
+            durable: false,
+            published: true,
+            ticket: Some(ticket),
+            bytes: 0,
+        }
+    }
+
+    fn delete(&mut self, key: Bytes, known: &Known) {
+        self.bytes += key.len();
+        self.writes.push(Write::Delete {
+            table: known.table,
+            key: key.clone(),
+        });
+        for index in &known.index {
+            self.unindex(index);
+        }
+        self.changes.push(Change {
+            key,
+            known: None,
+            item: None,
+        });
+    }
+
+    fn put(&mut self, key: Bytes, mut encoded: Encoded, known: Option<&Known>, version: u64) {
+        value::set_version(&mut encoded.value, version);
+        self.bytes += key.len() + encoded.value.len();
+        let old_index = known.map_or(&[][..], |known| &known.index);
+        if let Some(known) = known.filter(|known| known.table != encoded.table) {
+            self.writes.push(Write::Delete {
+                table: known.table,
+                key: key.clone(),
+            });
+        }
+        self.writes.push(Write::Put {
+            table: encoded.table,
+            key: key.clone(),
+            value: encoded.value.freeze(),
+        });
+        for index in old_index.iter().filter(|index| !encoded.index.contains(index)) {
+            self.unindex(index);
+        }
+        for index in encoded.index.iter().filter(|index| !old_index.contains(index)) {
+            self.writes.push(Write::Put {
+                table: Table::Index,
+                key: index.clone(),
+                value: Bytes::new(),
+            });
+        }
+        self.changes.push(Change {
+            key,
+            known: Some(Arc::new(Known {
+                table: encoded.table,
+                version: Some(version),
+                index: encoded.index,
+            })),
+            item: encoded.item.map(|mut item| {
+                item.version = version;
+                Arc::new(item)
+            }),
+        });
+    }
+
+    fn unindex(&mut self, index: &Bytes) {
+        self.writes.push(Write::Delete {
+            table: Table::Index,
+            key: index.clone(),
+        });
+    }
+}

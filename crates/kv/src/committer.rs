@@ -1,0 +1,279 @@
+//! Group commit: everything that waits is written as one batch, synced once, published, answered.
+
+use crate::due::Item;
+use crate::meta::{self, Group};
+use crate::state::{Accepted, Closed, State};
+use crate::stats::{Counts, add_one};
+use crate::store::engine_error;
+use crate::{Batch, EngineError, OrderedKv, Settings, Span, Table, Write, keys, value};
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex, RwLock};
+use perennial_store::{Error, Lane, Result, SignalSender, Slot};
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// What a handle and its committer share.
+///
+/// Locks are taken in the order `engine`, `state`; never a view of the engine while `state` is held by a reader.
+pub(crate) struct Core<E> {
+    /// The engine, until the store is closed.
+    pub(crate) engine: RwLock<Option<E>>,
+    pub(crate) state: Mutex<State>,
+    /// Wakes the committer.
+    pub(crate) wake: Condvar,
+    written: Mutex<Written>,
+    pub(crate) counts: Counts,
+    pub(crate) signals: SignalSender,
+    pub(crate) settings: Settings,
+    pub(crate) epoch: u64,
+}
+
+/// What the engine holds as a whole.
+struct Written {
+    group: Group,
+    /// Whether something was written and not synced.
+    unsynced: bool,
+}
+
+/// How many queued records are read at a time when a store opens.
+const OPEN_PAGE: usize = 4096;
+
+impl<E: OrderedKv> Core<E> {
+    /// Moves into a new epoch and reads the totals and the queue table.
+    pub(crate) fn open(engine: E, settings: Settings) -> std::result::Result<Self, EngineError> {
+        let epoch = meta::next_epoch(&engine)?;
+        let group = Group::read(engine.view().as_ref())?;
+        let mut state = State::new(epoch, group.totals.clone(), &settings);
+        let counts = Counts::default();
+        read_queue(&engine, &mut state, &counts)?;
+        Ok(Self {
+            engine: RwLock::new(Some(engine)),
+            state: Mutex::new(state),
+            wake: Condvar::new(),
+            written: Mutex::new(Written { group, unsynced: false }),
+            counts,
+            signals: SignalSender::new(settings.signal_capacity),
+            settings,
+            epoch,
+        })
+    }
+
+    /// Writes a group and syncs it if it holds a durable commit.
+    pub(crate) fn write(&self, engine: &E, group: &mut [Accepted]) -> std::result::Result<(), EngineError> {
+        let mut written = self.written.lock();
+        let mut batch = merge(group);
+        let has_tally = group.iter().any(|commit| !commit.tally.is_empty());
+        for commit in group.iter() {
+            meta::add(&mut written.group.totals, &commit.tally);
+            written.group.last = commit.seq;
+        }
+        // Only readers beside a committer thread ask which commits the engine holds.
+        if has_tally || (!batch.is_empty() && !engine.inline()) {
+            batch.push(written.group.write());
+        }
+        let is_durable = group.iter().any(|commit| commit.durable);
+        self.write_batch(engine, &mut written, batch, is_durable)?;
+        metrics::counter!("perennial_store_commits_total").increment(group.len() as u64);
+        metrics::histogram!("perennial_store_group_size").record(group.len() as f64);
+        Ok(())
+    }
+
+    /// Makes everything durable that was written.
+    pub(crate) fn sync(&self, engine: &E) -> std::result::Result<(), EngineError> {
+        self.write_batch(engine, &mut self.written.lock(), Batch::new(), true)
+    }
+
+    fn write_batch(
+        &self,
+        engine: &E,
+        written: &mut Written,
+        batch: Batch,
+        sync: bool,
+    ) -> std::result::Result<(), EngineError> {
+        if batch.is_empty() && !(sync && written.unsynced) {
+            return Ok(());
+        }
+        let timer = sync.then(Timer::start);
+        let outcome = catch_unwind(AssertUnwindSafe(|| engine.write(batch, sync)));
+        outcome.unwrap_or_else(|_| Err(EngineError::Io("the storage engine panicked".to_owned())))?;
+        written.unsynced = !sync;
+        add_one(&self.counts.groups);
+        metrics::counter!("perennial_store_groups_total").increment(1);
+        if let Some(timer) = timer {
+            add_one(&self.counts.syncs);
+            metrics::counter!("perennial_store_syncs_total").increment(1);
+            metrics::histogram!("perennial_store_sync_seconds").record(timer.seconds());
+        }
+        Ok(())
+    }
+
+    /// Refuses all further commits and answers those that wait: of what was being written nobody knows the outcome, of the
+    /// rest nothing happened.
+    fn fail(&self, group: Vec<Accepted>, error: &EngineError) {
+        tracing::error!(%error, "a write failed; the store takes no more commits until it is opened again");
+        let closed = Closed::after(error);
+        let waiting = {
+            let mut state = self.state.lock();
+            state.closed = Some(closed.clone());
+            state.take_group()
+        };
+        for ticket in group.into_iter().filter_map(|commit| commit.ticket) {
+            ticket.send(Err(unknown_outcome(error))).ok();
+        }
+        for ticket in waiting.into_iter().filter_map(|commit| commit.ticket) {
+            ticket.send(Err(closed.error())).ok();
+        }
+    }
+
+    /// The committer thread: ends when the store is closed, and lets go of the engine.
+    pub(crate) fn run(&self) {
+        while let Some(group) = self.next_group() {
+            self.commit_group(group);
+        }
+        let engine = self.engine.write().take();
+        let outcome = match &engine {
+            Some(engine) if !matches!(self.state.lock().closed, Some(Closed::Broken(_) | Closed::Fenced(_))) => {
+                self.sync(engine).map_err(engine_error)
+            }
+            _ => Ok(()),
+        };
+        drop(engine);
+        let mut state = self.state.lock();
+        state.ended = Some(outcome.clone());
+        for closer in state.closers.drain(..) {
+            closer.send(outcome.clone()).ok();
+        }
+    }
+
+    /// Waits for work; `None` when the store is closed and nothing waits.
+    fn next_group(&self) -> Option<Vec<Accepted>> {
+        let mut state = self.state.lock();
+        while state.waiting.is_empty() && !state.stopping {
+            self.wake.wait(&mut state);
+        }
+        if !state.waiting_urgent && !state.stopping && !state.waiting.is_empty() {
+            self.wake.wait_for(&mut state, self.settings.relaxed_delay);
+        }
+        let group = state.take_group();
+        (!group.is_empty()).then_some(group)
+    }
+
+    fn commit_group(&self, mut group: Vec<Accepted>) {
+        let outcome = match self.engine.read().as_ref() {
+            Some(engine) => self.write(engine, &mut group),
+            None => Err(EngineError::Io("the store is closed".to_owned())),
+        };
+        if let Err(error) = outcome {
+            self.fail(group, &error);
+            return;
+        }
+        let mut lanes = Vec::new();
+        {
+            let mut state = self.state.lock();
+            for commit in &group {
+                state.publish(commit, &mut lanes);
+            }
+        }
+        self.signal(&lanes);
+        for ticket in group.into_iter().filter_map(|commit| commit.ticket) {
+            // Whoever does not wait any more needs no answer.
+            ticket.send(Ok(())).ok();
+        }
+    }
+
+    pub(crate) fn signal(&self, lanes: &[Lane]) {
+        for lane in lanes {
+            self.signals.placed(lane);
+        }
+    }
+}
+
+pub(crate) fn unknown_outcome(error: &EngineError) -> Error {
+    match error {
+        EngineError::Fenced(why) => Error::Fenced(why.clone()),
+        EngineError::Io(why) | EngineError::Corrupt(why) => Error::UnknownOutcome(format!(
+            "writing failed ({why}); mend the cause (a full disk, a failing device), open the store again and read what is there"
+        )),
+    }
+}
+
+/// One batch of all writes of a group, in which the last write of a key stands for those before it.
+fn merge(group: &mut [Accepted]) -> Batch {
+    if let [only] = group {
+        return std::mem::take(&mut only.writes);
+    }
+    let count = group.iter().map(|commit| commit.writes.len()).sum();
+    let mut seen: HashSet<(Table, Bytes)> = HashSet::with_capacity(count);
+    let mut batch: Vec<Write> = Vec::with_capacity(count + 1);
+    for commit in group.iter_mut().rev() {
+        let writes = std::mem::take(&mut commit.writes).into_iter().rev();
+        batch.extend(writes.filter(|write| seen.insert((write.table(), write.key().clone()))));
+    }
+    batch.reverse();
+    batch
+}
+
+fn read_queue(engine: &impl OrderedKv, state: &mut State, counts: &Counts) -> std::result::Result<(), EngineError> {
+    let view = engine.view();
+    let mut span = Span::all();
+    loop {
+        let page = view.scan(Table::Queue, &span, OPEN_PAGE)?;
+        let Some((last, _)) = page.last() else {
+            return Ok(());
+        };
+        span.from = keys::after(last.to_vec());
+        let is_last = page.len() < OPEN_PAGE;
+        for (key, value) in page {
+            match read_item(&key, value) {
+                Ok(item) => state.due.insert(Arc::new(item)),
+                Err(why) => {
+                    counts.note_damaged(&key, &why);
+                    state.damaged.insert(Bytes::copy_from_slice(&key));
+                }
+            }
+        }
+        if is_last {
+            return Ok(());
+        }
+    }
+}
+
+fn read_item(key: &Bytes, value: Bytes) -> std::result::Result<Item, String> {
+    let name = keys::parse(key).ok_or("its key is no key of a record")?;
+    let stored = value::decode(value)?;
+    // A copy: the engine's own bytes may be part of a larger block.
+    let key = Bytes::copy_from_slice(key);
+    Ok(Item {
+        slot: Slot::of(&name.partition),
+        place: stored.place.ok_or("it stands in no queue")?,
+        version: stored.version,
+        index: stored
+            .listing
+            .map_or_else(Vec::new, |listing| keys::index(&key, &listing, true)),
+        key,
+    })
+}
+
+/// Measures the machine, not the world: what it tells goes to metrics only.
+struct Timer(std::time::Instant);
+
+impl Timer {
+    #[allow(clippy::disallowed_methods)]
+    fn start() -> Self {
+        Self(std::time::Instant::now())
+    }
+
+    fn seconds(&self) -> f64 {
+        self.0.elapsed().as_secs_f64()
+    }
+}
+
+/// The answer of a commit's ticket.
+pub(crate) async fn answer(receiver: tokio::sync::oneshot::Receiver<Result<()>>) -> Result<()> {
+    receiver.await.unwrap_or_else(|_| {
+        Err(Error::UnknownOutcome(
+            "the committer ended before it answered; open the store again and read what is there".to_owned(),
+        ))
+    })
+}

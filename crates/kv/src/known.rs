@@ -1,0 +1,82 @@
+//! What is known of records without reading them.
+
+use crate::Table;
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What a commit must know of a record that exists.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    /// Where it is.
+    pub(crate) table: Table,
+    /// Its version; `None` if the value cannot be understood.
+    pub(crate) version: Option<u64>,
+    /// Its keys in the index, to be deleted when it changes.
+    pub(crate) index: Vec<Bytes>,
+}
+
+/// The records that were written or checked last, a bounded number: two generations, of which the older is dropped when
+/// the younger is full.
+pub(crate) struct Recent {
+    capacity: usize,
+    young: HashMap<Bytes, Arc<Known>>,
+    old: HashMap<Bytes, Arc<Known>>,
+}
+
+impl Recent {
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self {
+            capacity: capacity / 2,
+            young: HashMap::new(),
+            old: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn get(&self, key: &Bytes) -> Option<&Arc<Known>> {
+        self.young.get(key).or_else(|| self.old.get(key))
+    }
+
+    pub(crate) fn insert(&mut self, key: Bytes, known: Arc<Known>) {
+        if self.capacity == 0 {
+            return;
+        }
+        if self.young.len() >= self.capacity {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(key, known);
+    }
+
+    pub(crate) fn remove(&mut self, key: &Bytes) {
+        self.young.remove(key);
+        self.old.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(version: u64) -> Arc<Known> {
+        Arc::new(Known {
+            table: Table::Records,
+            version: Some(version),
+            index: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn it_remembers_the_newest_and_stays_small() {
+        let mut recent = Recent::new(8);
+        for n in 0..100_u64 {
+            recent.insert(Bytes::from(n.to_string()), known(n));
+            assert!(recent.young.len() + recent.old.len() <= 8);
+        }
+        assert_eq!(recent.get(&Bytes::from("99")).unwrap().version, Some(99));
+        assert!(recent.get(&Bytes::from("0")).is_none());
+        recent.insert(Bytes::from("99"), known(100));
+        assert_eq!(recent.get(&Bytes::from("99")).unwrap().version, Some(100));
+        recent.remove(&Bytes::from("99"));
+        assert!(recent.get(&Bytes::from("99")).is_none());
+    }
+}

@@ -1,0 +1,94 @@
+//! What a store knows of itself: its epoch, its totals and the number of the last written commit.
+
+use crate::value::{put_varint, take_varint};
+use crate::{Batch, EngineError, OrderedKv, Table, View, Write};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use perennial_store::Counter;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+const EPOCH: &[u8] = b"epoch";
+const GROUP: &[u8] = b"group";
+
+pub(crate) type Totals = BTreeMap<Counter, i64>;
+
+/// What every group writes of the store as a whole.
+#[derive(Default)]
+pub(crate) struct Group {
+    /// The number of the last commit that is in the engine.
+    pub(crate) last: u64,
+    pub(crate) totals: Totals,
+}
+
+/// Moves the store into a new epoch, durably, and returns it.
+pub(crate) fn next_epoch(engine: &impl OrderedKv) -> Result<u64, EngineError> {
+    let epoch = match engine.get(Table::Meta, EPOCH)? {
+        None => 1,
+        Some(bytes) => {
+            let bytes = <[u8; 8]>::try_from(bytes.as_ref())
+                .map_err(|_| EngineError::Corrupt("the epoch of the store is damaged".to_owned()))?;
+            u64::from_le_bytes(bytes) + 1
+        }
+    };
+    let write = Write::Put {
+        table: Table::Meta,
+        key: Bytes::from_static(EPOCH),
+        value: Bytes::copy_from_slice(&epoch.to_le_bytes()),
+    };
+    engine.write(Batch::from([write]), true)?;
+    Ok(epoch)
+}
+
+impl Group {
+    pub(crate) fn write(&self) -> Write {
+        let mut value = BytesMut::new();
+        value.put_u64_le(self.last);
+        for (counter, total) in &self.totals {
+            put_varint(&mut value, counter.0.len() as u64);
+            value.put_slice(counter.0.as_bytes());
+            value.put_i64_le(*total);
+        }
+        Write::Put {
+            table: Table::Meta,
+            key: Bytes::from_static(GROUP),
+            value: value.freeze(),
+        }
+    }
+
+    pub(crate) fn read(view: &dyn View) -> Result<Self, EngineError> {
+        let Some(value) = view.get(Table::Meta, GROUP)? else {
+            return Ok(Self::default());
+        };
+        Self::decode(value).ok_or_else(|| EngineError::Corrupt("the totals of the store are damaged".to_owned()))
+    }
+
+    fn decode(mut value: Bytes) -> Option<Self> {
+        if value.len() < 8 {
+            return None;
+        }
+        let mut group = Self {
+            last: value.get_u64_le(),
+            totals: Totals::new(),
+        };
+        while value.has_remaining() {
+            let length = usize::try_from(take_varint(&mut value).ok()?).ok()?;
+            if value.len() < length.checked_add(8)? {
+                return None;
+            }
+            let name = String::from_utf8(value.split_to(length).to_vec()).ok()?;
+            group.totals.insert(Counter(Cow::Owned(name)), value.get_i64_le());
+        }
+        Some(group)
+    }
+}
+
+/// Adds changes to totals. A total that is 0 takes no room.
+pub(crate) fn add(totals: &mut Totals, deltas: &[(Counter, i64)]) {
+    for (counter, delta) in deltas {
+        let total = totals.entry(counter.clone()).or_default();
+        *total = total.saturating_add(*delta);
+        if *total == 0 {
+            totals.remove(counter);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Reading records: by key, by partition, by queue.
+
+use crate::committer::Core;
+use crate::due::Found;
+use crate::meta::Group;
+use crate::state::Relaxed;
+use crate::store::{engine_error, unavailable};
+use crate::value::{self, Stored};
+use crate::{OrderedKv, Span, Table, View, keys};
+use bytes::Bytes;
+use perennial_store::{DuePage, DueQuery, Error, Key, Record, RecordId, Result, ScanPage, ScanQuery};
+
+pub(crate) fn corrupt(key: &Key, why: &str) -> Error {
+    Error::Corrupt(format!("the record {key} cannot be read: {why}"))
+}
+
+/// The tables that hold records, that of a known place first.
+fn tables(is_queued: bool) -> [Table; 3] {
+    match is_queued {
+        true => [Table::Queue, Table::Records, Table::Listed],
+        false => [Table::Records, Table::Listed, Table::Queue],
+    }
+}
+
+pub(crate) fn find(view: &dyn View, key: &[u8], is_queued: bool) -> Result<Option<Bytes>> {
+    for table in tables(is_queued) {
+        if let Some(value) = view.get(table, key).map_err(engine_error)? {
+            return Ok(Some(value));
+        }
+    }
+    Ok(None)
+}
+
+impl<E: OrderedKv> Core<E> {
+    pub(crate) fn get(&self, key: &Key) -> Result<Option<Record>> {
+        let bytes = keys::record(key);
+        let engine = self.engine.read();
+        let engine = engine.as_ref().ok_or_else(unavailable)?;
+        let (is_queued, relaxed) = {
+            let state = self.state.lock();
+            (state.due.get(&bytes).is_some(), state.relaxed.get(&bytes).cloned())
+        };
+        let value = match relaxed {
+            Some(relaxed) => relaxed.value,
+            None => find(engine.view().as_ref(), &bytes, is_queued)?,
+        };
+        let Some(value) = value else { return Ok(None) };
+        let stored = value::decode(value).map_err(|why| corrupt(key, &why))?;
+        Ok(Some(stored.into_record(key.clone())))
+    }
+
+    pub(crate) fn scan(&self, query: &ScanQuery) -> Result<ScanPage> {
+        let spans = keys::scan_spans(&query.partition, query.under.as_ref(), query.after.as_ref());
+        let engine = self.engine.read();
+        let engine = engine.as_ref().ok_or_else(unavailable)?;
+        let relaxed: Vec<_> = {
+            let state = self.state.lock();
+            spans.iter().map(|span| state.relaxed_in(span)).collect()
+        };
+        let view = engine.view();
+        let prefix = keys::partition(&query.partition).len();
+        let wanted = query.limit.saturating_add(1);
+        let mut page = ScanPage::default();
+        for (span, relaxed) in spans.iter().zip(relaxed) {
+            let missing = wanted - page.records.len();
+            for (key, value) in entries(view.as_ref(), span, relaxed, missing)? {
+                let id = key.get(prefix..).and_then(|id| std::str::from_utf8(id).ok());
+                let id = id.ok_or_else(|| Error::Corrupt(format!("a record of {:?} has no id", query.partition)))?;
+                let key = Key::new(query.partition.clone(), RecordId::from_raw(id));
+                let mut stored = value::decode(value).map_err(|why| corrupt(&key, &why))?;
+                if query.keys_only {
+                    stored.body = Bytes::new();
+                }
+                page.records.push(stored.into_record(key));
+            }
+        }
+        if page.records.len() > query.limit {
+            page.records.truncate(query.limit);
+            page.next = page
+                .records
+                .last()
+                .map(|record| record.key.id.clone())
+                .or(query.after.clone());
+        }
+        Ok(page)
+    }
+
+    pub(crate) fn due(&self, query: &DueQuery) -> Result<DuePage> {
+        let engine = self.engine.read();
+        let engine = engine.as_ref().ok_or_else(unavailable)?;
+        let mut after = query.after.map(|order| (order.0, u64::MAX));
+        let mut page = DuePage::default();
+        loop {
+            let missing = query.limit - page.records.len();
+            let (found, relaxed) = self.queued(query, after, missing);
+            let view = engine.view();
+            for (item, relaxed) in found.items.iter().zip(relaxed) {
+                after = Some(item.position());
+                let value = match relaxed {
+                    Some(relaxed) => relaxed.value,
+                    None => view.get(Table::Queue, &item.key).map_err(engine_error)?,
+                };
+                page.records
+                    .extend(value.and_then(|value| self.queued_record(query, &item.key, value)));
+            }
+            page.more = found.more;
+            page.next_due_ms = found.next_due_ms;
+            // Records that changed or broke since the index was asked make room for those behind them.
+            if !found.more || page.records.len() >= query.limit {
+                return Ok(page);
+            }
+        }
+    }
+
+    fn queued(
+        &self,
+        query: &DueQuery,
+        after: Option<crate::due::Position>,
+        limit: usize,
+    ) -> (Found, Vec<Option<Relaxed>>) {
+        let mut state = self.state.lock();
+        let found = state.due.query(query, after, limit);
+        let relaxed = found.items.iter().map(|item| state.relaxed.get(&item.key).cloned());
+        let relaxed = relaxed.collect();
+        (found, relaxed)
+    }
+
+    /// The record behind an item of the queue index, if it is still what the query asks for.
+    fn queued_record(&self, query: &DueQuery, key: &Bytes, value: Bytes) -> Option<Record> {
+        let stored = match value::decode(value) {
+            Ok(stored) => stored,
+            Err(why) => {
+                self.counts.note_damaged(key, &why);
+                return None;
+            }
+        };
+        if !is_wanted(query, &stored) {
+            return None;
+        }
+        Some(stored.into_record(keys::parse(key)?))
+    }
+}
+
+fn is_wanted(query: &DueQuery, stored: &Stored) -> bool {
+    stored.place.as_ref().is_some_and(|place| {
+        place.lane.name == query.lane
+            && query.topics.matches(place.lane.topic.as_deref())
+            && place.due_ms <= query.until_ms
+    })
+}
+
+/// The first `limit` records of a span, from all tables and from relaxed changes that the view does not hold yet.
+fn entries(view: &dyn View, span: &Span, relaxed: Vec<(Bytes, Relaxed)>, limit: usize) -> Result<Vec<(Bytes, Bytes)>> {
+    let relaxed = newer_than(view, relaxed)?;
+    let wanted = limit.saturating_add(relaxed.len());
+    let mut entries = Vec::new();
+    for table in tables(false) {
+        entries.append(&mut view.scan(table, span, wanted).map_err(engine_error)?);
+    }
+    if !relaxed.is_empty() {
+        entries.retain(|(key, _)| relaxed.binary_search_by(|(changed, _)| changed.cmp(key)).is_err());
+        let values = relaxed
+            .into_iter()
+            .filter_map(|(key, relaxed)| Some((key, relaxed.value?)));
+        entries.extend(values);
+    }
+    entries.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
+    entries.truncate(limit);
+    Ok(entries)
+}
+
+/// The relaxed changes that a view does not hold yet.
+fn newer_than(view: &dyn View, mut relaxed: Vec<(Bytes, Relaxed)>) -> Result<Vec<(Bytes, Relaxed)>> {
+    if !relaxed.is_empty() {
+        let last = Group::read(view).map_err(engine_error)?.last;
+        relaxed.retain(|(_, relaxed)| relaxed.seq > last);
+    }
+    Ok(relaxed)
+}
