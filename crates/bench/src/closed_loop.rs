@@ -1,0 +1,193 @@
+//! Clients in a closed loop: each starts its next workflow when its last one has finished.
+
+use crate::observe::{Finished, Observed};
+use crate::process::{cpu_seconds, rss_bytes};
+use crate::workload::{Workload, activities, orchestrations};
+use crate::{BenchError, Case, Counts, Wait};
+use duroxide::providers::Provider;
+use duroxide::runtime::{Runtime, RuntimeOptions};
+use duroxide::{Client, OrchestrationStatus};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+/// How long a single workflow may take before the measurement is given up.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What one run of one case gave.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Workflows that finished.
+    pub workflows: u64,
+    /// From the first start to the last finish, in seconds.
+    pub elapsed_s: f64,
+    /// How long starting the runtime took beforehand, in seconds.
+    pub runtime_start_s: f64,
+    /// CPU seconds of the whole process meanwhile (runtime, clients and store), where the platform tells.
+    pub cpu_s: Option<f64>,
+    /// Resident memory at the end, in bytes, where the platform tells.
+    pub rss_bytes: Option<u64>,
+    /// Durable commits that the runtime and the clients asked for.
+    pub commits: u64,
+    /// The latency of every workflow in microseconds, sorted.
+    #[serde(skip)]
+    pub latencies_us: Vec<u64>,
+}
+
+impl Measurement {
+    /// Finished workflows per second.
+    pub fn per_second(&self) -> f64 {
+        self.workflows as f64 / self.elapsed_s.max(f64::MIN_POSITIVE)
+    }
+}
+
+/// The waiting clients by instance: each gets the moment its workflow finished.
+#[derive(Default)]
+struct Waiters(Mutex<HashMap<String, oneshot::Sender<(Instant, Finished)>>>);
+
+impl Waiters {
+    fn expect(&self, instance: &str) -> oneshot::Receiver<(Instant, Finished)> {
+        let (sender, receiver) = oneshot::channel();
+        self.0.lock().insert(instance.to_owned(), sender);
+        receiver
+    }
+
+    fn finished(&self, finished: Finished) {
+        let now = Instant::now();
+        if let Some(waiter) = self.0.lock().remove(&finished.instance) {
+            // A client that gave up no longer listens, and nothing is lost by that.
+            drop(waiter.send((now, finished)));
+        }
+    }
+}
+
+/// Everything a client needs to run one workflow.
+struct Runner {
+    client: Client,
+    waiters: Arc<Waiters>,
+    wait: Wait,
+}
+
+impl Runner {
+    /// Runs one workflow to its end and says how long it took.
+    async fn run(&self, workload: Workload, instance: &str) -> Result<Duration, BenchError> {
+        let could_not = |cause: String| BenchError::new(format!("run {} as `{instance}`", workload.name()), cause);
+        let receiver = (self.wait == Wait::Commit).then(|| self.waiters.expect(instance));
+        let started = Instant::now();
+        self.client
+            .start_orchestration(instance, workload.orchestration(), workload.input())
+            .await
+            .map_err(|e| could_not(e.to_string()))?;
+        let Some(receiver) = receiver else {
+            let status = self.client.wait_for_orchestration(instance, PATIENCE).await;
+            return match status.map_err(|e| could_not(e.to_string()))? {
+                OrchestrationStatus::Completed { .. } => Ok(started.elapsed()),
+                other => Err(could_not(format!("it ended as {other:?}"))),
+            };
+        };
+        match tokio::time::timeout(PATIENCE, receiver).await {
+            Ok(Ok((at, finished))) if finished.completed => Ok(at.duration_since(started)),
+            Ok(Ok((_, finished))) => Err(could_not(format!("it failed: {}", finished.output))),
+            Ok(Err(_)) => Err(could_not("the store was closed meanwhile".into())),
+            Err(_) => Err(could_not(format!("it was not finished after {} s", PATIENCE.as_secs()))),
+        }
+    }
+}
+
+/// Runs `case` on `provider` for `duration` and then waits for what is still in flight.
+///
+/// `prefix` starts every instance id and must be new to the store. One workflow runs first, unmeasured.
+pub async fn run_case(
+    provider: Arc<dyn Provider>,
+    case: Case,
+    duration: Duration,
+    wait: Wait,
+    prefix: &str,
+) -> Result<Measurement, BenchError> {
+    let waiters = Arc::new(Waiters::default());
+    let observed = Observed::new(provider, {
+        let waiters = Arc::clone(&waiters);
+        move |finished| waiters.finished(finished)
+    });
+    let options = RuntimeOptions {
+        orchestration_concurrency: case.slots.turns,
+        worker_concurrency: case.slots.activities,
+        ..RuntimeOptions::default()
+    };
+    let store: Arc<dyn Provider> = observed.clone();
+    let starting = Instant::now();
+    let runtime = Runtime::start_with_options(Arc::clone(&store), activities(), orchestrations(), options).await;
+    let runtime_start_s = starting.elapsed().as_secs_f64();
+    let runner = Arc::new(Runner {
+        client: Client::new(store),
+        waiters,
+        wait,
+    });
+    let result = measure(&runner, &observed, case, duration, prefix).await;
+    runtime.shutdown(Some(1_000)).await;
+    result.map(|measured| Measurement {
+        runtime_start_s,
+        ..measured
+    })
+}
+
+async fn measure(
+    runner: &Arc<Runner>,
+    observed: &Observed,
+    case: Case,
+    duration: Duration,
+    prefix: &str,
+) -> Result<Measurement, BenchError> {
+    runner.run(Workload::Hello, &format!("{prefix}-warm-up")).await?;
+    let counts_before = observed.counts();
+    let cpu_before = cpu_seconds();
+    let started = Instant::now();
+    let mut clients = JoinSet::new();
+    for client in 0..case.clients {
+        clients.spawn(client_loop(
+            Arc::clone(runner),
+            case.workload,
+            started + duration,
+            format!("{prefix}-{client}"),
+        ));
+    }
+    let mut latencies_us = Vec::new();
+    while let Some(joined) = clients.join_next().await {
+        let of_client = joined.map_err(|e| BenchError::new("run a client", e))??;
+        latencies_us.extend(of_client);
+    }
+    let elapsed_s = started.elapsed().as_secs_f64();
+    latencies_us.sort_unstable();
+    Ok(Measurement {
+        workflows: latencies_us.len() as u64,
+        elapsed_s,
+        runtime_start_s: 0.0,
+        cpu_s: cpu_before.and_then(|before| Some(cpu_seconds()? - before)),
+        rss_bytes: rss_bytes(),
+        commits: since(counts_before, observed.counts()),
+        latencies_us,
+    })
+}
+
+fn since(before: Counts, now: Counts) -> u64 {
+    now.commits().saturating_sub(before.commits())
+}
+
+async fn client_loop(
+    runner: Arc<Runner>,
+    workload: Workload,
+    until: Instant,
+    prefix: String,
+) -> Result<Vec<u64>, BenchError> {
+    let mut latencies_us = Vec::new();
+    while Instant::now() < until {
+        let instance = format!("{prefix}-{}", latencies_us.len());
+        let latency = runner.run(workload, &instance).await?;
+        latencies_us.push(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
+    }
+    Ok(latencies_us)
+}

@@ -1,0 +1,37 @@
+//! Workloads that measure any [`duroxide::providers::Provider`], side by side and in one process.
+//!
+//! A [`Target`] opens fresh stores; a [`Case`] says what is run on them; [`compare`] runs every case on every
+//! target in interleaved rounds (A B A B …), so that noise of the machine falls on all alike, and returns a
+//! [`Report`] that renders as rows, as JSON and as an SVG plot.
+//!
+//! # How time is taken
+//!
+//! duroxide's client learns of a completion by polling at 5 to 100 ms, which hides a fast store. By default
+//! ([`Wait::Commit`]) a workflow counts as finished when the provider has acknowledged the commit that ends it,
+//! seen by a thin wrapper ([`Observed`]) that every target gets alike. [`Wait::Client`] measures what a polling
+//! client sees instead.
+
+// Measuring wall time is this crate's purpose, so the ban on the wall clock does not apply to it.
+#![allow(clippy::disallowed_methods)]
+
+mod case;
+mod closed_loop;
+mod compare;
+mod grow;
+mod observe;
+mod plot;
+mod process;
+mod report;
+mod target;
+mod workload;
+
+pub use case::{Case, Slots, Wait};
+pub use closed_loop::{Measurement, run_case};
+pub use compare::{Plan, Round, compare};
+pub use grow::{Filled, Sample, SamplePlan, grow, sample};
+pub use observe::{Counts, Finished, Observed};
+pub use plot::svg;
+pub use process::{cpu_seconds, peak_rss_bytes, rss_bytes};
+pub use report::{Cell, Report, Row};
+pub use target::{BenchError, Opened, Target};
+pub use workload::Workload;

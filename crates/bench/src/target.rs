@@ -1,0 +1,54 @@
+//! What is measured: something that opens a provider on an empty store.
+
+use async_trait::async_trait;
+use duroxide::providers::Provider;
+use std::fmt;
+use std::sync::Arc;
+
+/// A store that was opened for measuring.
+#[async_trait]
+pub trait Opened: Send + Sync {
+    /// The provider to run workflows on.
+    fn provider(&self) -> Arc<dyn Provider>;
+
+    /// Releases the store so that it can be opened again. Every clone of the provider must be gone.
+    async fn close(self: Box<Self>);
+}
+
+/// One of the sides of a comparison.
+#[async_trait]
+pub trait Target: Send + Sync {
+    /// The name in tables: short, such as `file`.
+    fn name(&self) -> &str;
+
+    /// Opens the store as it is.
+    async fn open(&self) -> Result<Box<dyn Opened>, BenchError>;
+
+    /// Removes all that the store holds. It must not be open.
+    fn wipe(&self) -> Result<(), BenchError>;
+}
+
+/// Why a measurement could not be made.
+#[derive(Debug)]
+pub struct BenchError {
+    attempted: String,
+    cause: String,
+}
+
+impl BenchError {
+    /// `attempted` completes the sentence "could not …".
+    pub fn new(attempted: impl Into<String>, cause: impl fmt::Display) -> Self {
+        Self {
+            attempted: attempted.into(),
+            cause: cause.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for BenchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "could not {}: {}", self.attempted, self.cause)
+    }
+}
+
+impl std::error::Error for BenchError {}
