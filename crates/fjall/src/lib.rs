@@ -1,1 +1,61 @@
-//! placeholder
+//! The embedded store: a directory on disk that one process owns, kept by [fjall](https://docs.rs/fjall).
+//!
+//! Every durable commit is on disk (`fdatasync`) before it is answered; commits that wait together share one sync.
+//!
+//! ```
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! use perennial_fjall::{FjallStore, Settings};
+//! use perennial_store::{Commit, Draft, Key, Op, Partition, RecordId, Store};
+//!
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let path = directory.path().join("store");
+//! let store = perennial_fjall::open(&path, Settings::default()).unwrap();
+//! let key = Key::new(Partition::new("order-1"), RecordId::of("head"));
+//! let draft = Draft::new(key.clone(), r#"{"state":"new"}"#);
+//! store.commit(Commit::new(vec![Op::Create(draft)])).await.unwrap();
+//! drop(store);
+//!
+//! let store: FjallStore = perennial_fjall::open(&path, Settings::default()).unwrap();
+//! assert!(store.get(&key).await.unwrap().is_some());
+//! # });
+//! ```
+//!
+//! # On disk
+//!
+//! | name | what |
+//! |---|---|
+//! | `FORMAT` | says that the directory is a store, and in which format |
+//! | `LOCK` | locked by the process that has the store open |
+//! | `data/` | the fjall database |
+
+mod directory;
+mod engine;
+mod error;
+mod settings;
+
+pub use engine::FjallEngine;
+pub use error::OpenError;
+pub use settings::Settings;
+
+use directory::Directory;
+use perennial_kv::{EngineError, KvStore};
+use std::path::Path;
+
+/// The embedded store.
+pub type FjallStore = KvStore<FjallEngine>;
+
+/// The number of the format that this program writes.
+pub const FORMAT: u32 = 1;
+
+/// Opens the store in a directory, or makes a new one there if the directory is empty or missing.
+///
+/// Only the queued records are read, so that a store with a million finished workflows opens as quickly as an empty one.
+pub fn open(path: impl AsRef<Path>, settings: Settings) -> Result<FjallStore, OpenError> {
+    let path = path.as_ref();
+    let directory = Directory::open(path)?;
+    let engine = FjallEngine::open(directory, &settings)?;
+    KvStore::with_engine(engine, settings.store).map_err(|error| match error {
+        EngineError::Corrupt(why) => OpenError::damaged(path, why),
+        error => OpenError::failed(path, std::io::Error::other(error.to_string())),
+    })
+}

@@ -1,0 +1,204 @@
+//! fjall as an ordered key-value engine.
+
+use crate::directory::Directory;
+use crate::{OpenError, Settings};
+use bytes::Bytes;
+use fjall::compaction::Leveled;
+use fjall::config::CompressionPolicy;
+use fjall::{
+    CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, OwnedWriteBatch, PersistMode,
+    Readable, Snapshot,
+};
+use perennial_kv::{Batch, EngineError, OrderedKv, Span, Table, View, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The longest key that fjall takes.
+const KEY_LIMIT: usize = u16::MAX as usize;
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+
+/// The engine behind a [`FjallStore`](crate::FjallStore).
+// Fields are dropped in this order: the lock goes when everything else is gone.
+pub struct FjallEngine {
+    tables: Tables,
+    db: Database,
+    durable: PersistMode,
+    _directory: Directory,
+}
+
+struct Tables {
+    records: Keyspace,
+    queue: Keyspace,
+    listed: Keyspace,
+    index: Keyspace,
+    meta: Keyspace,
+}
+
+impl Tables {
+    fn open(db: &Database, settings: &Settings) -> fjall::Result<Self> {
+        let open = |table: Table| db.keyspace(table.name(), || options(table, settings));
+        Ok(Self {
+            records: open(Table::Records)?,
+            queue: open(Table::Queue)?,
+            listed: open(Table::Listed)?,
+            index: open(Table::Index)?,
+            meta: open(Table::Meta)?,
+        })
+    }
+
+    fn get(&self, table: Table) -> &Keyspace {
+        match table {
+            Table::Records => &self.records,
+            Table::Queue => &self.queue,
+            Table::Listed => &self.listed,
+            Table::Index => &self.index,
+            Table::Meta => &self.meta,
+        }
+    }
+}
+
+/// How a table is kept. Queues come and go, so theirs is small: little is left behind that an open must walk over.
+fn options(table: Table, settings: &Settings) -> KeyspaceCreateOptions {
+    let (memtable, tables) = match table {
+        Table::Records => (32 * MIB, 32 * MIB),
+        Table::Queue => (4 * MIB, 4 * MIB),
+        Table::Listed => (16 * MIB, 32 * MIB),
+        Table::Index => (8 * MIB, 16 * MIB),
+        Table::Meta => (MIB, 4 * MIB),
+    };
+    let compaction = Leveled::default().with_table_target_size(tables);
+    let mut options = KeyspaceCreateOptions::default()
+        .manual_journal_persist(true)
+        .max_memtable_size(memtable)
+        .compaction_strategy(Arc::new(compaction));
+    if !settings.compress {
+        options = options.data_block_compression_policy(CompressionPolicy::disabled());
+    }
+    if matches!(table, Table::Records | Table::Queue | Table::Listed) {
+        options = options.with_kv_separation(Some(large_values(settings)));
+    }
+    options
+}
+
+/// Large values are kept apart, so that they are not rewritten with their neighbours.
+fn large_values(settings: &Settings) -> KvSeparationOptions {
+    let compression = match settings.compress {
+        true => CompressionType::Lz4,
+        false => CompressionType::None,
+    };
+    KvSeparationOptions::default()
+        .separation_threshold(32 * KIB as u32)
+        .compression(compression)
+}
+
+impl FjallEngine {
+    pub(crate) fn open(directory: Directory, settings: &Settings) -> Result<Self, OpenError> {
+        let path = directory.path.clone();
+        // The engine asserts what it expects of its files; a damaged one must not end the program.
+        let opened = catch_unwind(AssertUnwindSafe(|| open_database(&directory.data(), settings)));
+        let (db, tables) = match opened {
+            Ok(Ok(opened)) => opened,
+            Ok(Err(error)) => return Err(OpenError::from_engine(&path, error)),
+            Err(_) => return Err(OpenError::damaged(&path, "the storage engine could not read its files")),
+        };
+        Ok(Self {
+            tables,
+            db,
+            durable: match settings.without_sync {
+                true => PersistMode::Buffer,
+                false => PersistMode::SyncData,
+            },
+            _directory: directory,
+        })
+    }
+}
+
+fn open_database(path: &Path, settings: &Settings) -> fjall::Result<(Database, Tables)> {
+    let db = Database::builder(path)
+        .manual_journal_persist(true)
+        // Recovery compresses again to check its sums, so that another release of the compressor could not read them.
+        .journal_compression(CompressionType::None)
+        .cache_size(settings.cache_bytes)
+        .max_journaling_size(settings.journal_bytes.max(64 * MIB))
+        .worker_threads(settings.worker_threads.max(1))
+        .open()?;
+    let tables = Tables::open(&db, settings)?;
+    Ok((db, tables))
+}
+
+fn engine_error(error: fjall::Error) -> EngineError {
+    use fjall::{Error, LsmError};
+    match error {
+        Error::Io(error) | Error::Storage(LsmError::Io(error)) => EngineError::Io(error.to_string()),
+        Error::Poisoned => EngineError::Io("an earlier write to the disk failed".to_owned()),
+        error => EngineError::Corrupt(error.to_string()),
+    }
+}
+
+impl OrderedKv for FjallEngine {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        let value = self.tables.get(table).get(key).map_err(engine_error)?;
+        Ok(value.map(Bytes::from))
+    }
+
+    fn view(&self) -> Box<dyn View + '_> {
+        Box::new(FjallView {
+            tables: &self.tables,
+            snapshot: self.db.snapshot(),
+        })
+    }
+
+    fn write(&self, batch: Batch, sync: bool) -> Result<(), EngineError> {
+        // Unsynced batches are handed to the operating system, so that they survive the end of the process.
+        let mode = match sync {
+            true => self.durable,
+            false => PersistMode::Buffer,
+        };
+        if batch.is_empty() {
+            return self.db.persist(mode).map_err(engine_error);
+        }
+        let mut writes = OwnedWriteBatch::with_capacity(self.db.clone(), batch.len()).durability(Some(mode));
+        for write in batch {
+            match write {
+                Write::Put { table, key, value } => writes.insert(self.tables.get(table), key, value),
+                Write::Delete { table, key } => writes.remove(self.tables.get(table), key),
+            }
+        }
+        writes.commit().map_err(engine_error)
+    }
+
+    fn key_limit(&self) -> usize {
+        KEY_LIMIT
+    }
+}
+
+struct FjallView<'a> {
+    tables: &'a Tables,
+    snapshot: Snapshot,
+}
+
+impl View for FjallView<'_> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        let value = self.snapshot.get(self.tables.get(table), key).map_err(engine_error)?;
+        Ok(value.map(Bytes::from))
+    }
+
+    fn scan(&self, table: Table, span: &Span, limit: usize) -> Result<Vec<(Bytes, Bytes)>, EngineError> {
+        let table = self.tables.get(table);
+        let entries = match &span.to {
+            Some(to) if *to <= span.from => return Ok(Vec::new()),
+            Some(to) => self.snapshot.range(table, span.from.as_slice()..to.as_slice()),
+            None => self.snapshot.range(table, span.from.as_slice()..),
+        };
+        entries
+            .take(limit)
+            .map(|entry| {
+                let (key, value) = entry.into_inner().map_err(engine_error)?;
+                Ok((key.into(), value.into()))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,34 @@
+//! Settings of the embedded store: plain data.
+
+/// How an embedded store behaves. The defaults suit nearly everyone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What every key-value store can be told.
+    pub store: perennial_kv::Settings,
+    /// How much of what is on disk is kept in memory, in bytes.
+    pub cache_bytes: u64,
+    /// How large the journals on disk may become in bytes, at least 64 MiB. More means fewer rewrites and a longer
+    /// recovery after a crash.
+    pub journal_bytes: u64,
+    /// Threads that write and compact tables.
+    pub worker_threads: usize,
+    /// Whether cold data and large values are compressed. May be changed at any time for tables that are made later.
+    pub compress: bool,
+    /// Commits are answered without being synced: a power cut loses them. Exists so that a test can prove that it
+    /// notices.
+    #[doc(hidden)]
+    pub without_sync: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            store: perennial_kv::Settings::default(),
+            cache_bytes: 64 * 1024 * 1024,
+            journal_bytes: 128 * 1024 * 1024,
+            worker_threads: 2,
+            compress: true,
+            without_sync: false,
+        }
+    }
+}
