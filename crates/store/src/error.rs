@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Shorthand for results of stores.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why an operation's condition did not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,1 +1,35 @@
-//! placeholder
+//! The workflow engine of perennial: [`duroxide`]'s `Provider` and `ProviderAdmin` on any [`perennial_store::Store`].
+//!
+//! Every rule of the runtime's contract lives here, once; a store never sees a work item.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `records` | what is stored, one module per kind |
+//! | `board` | all work that waits or runs, in memory, under one lock |
+//! | `instance` | an instance at one moment, and the cache of recent ones |
+//! | `turn` | turns: fetch, ack, abandon, renew |
+//! | `work` | activities: fetch, ack, abandon, renew |
+//! | `admin` | inspection, deletion, pruning |
+//! | `provider`, `provider_admin` | the runtime's traits, delegating |
+
+mod admin;
+mod board;
+mod engine;
+mod error;
+mod instance;
+mod meters;
+mod order;
+mod provider;
+mod provider_admin;
+mod records;
+mod recover;
+mod send;
+mod settings;
+mod shield;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod turn;
+mod work;
+
+pub use engine::Workflows;
+pub use settings::Settings;

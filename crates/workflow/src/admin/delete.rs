@@ -1,0 +1,182 @@
+//! Deleting instances.
+
+use super::{BULK, inspect, totals};
+use crate::engine::Engine;
+use crate::error::from_store;
+use crate::instance::{self, Snapshot};
+use crate::records::head::Head;
+use crate::records::{instance_of, message, partition, work};
+use crate::send::slot_of;
+use crate::shield::Shield;
+use duroxide::providers::{DeleteInstanceResult, InstanceFilter, ProviderError};
+use perennial_store::{Commit, Error, Key, ListFilter, Op, Partition, ScanQuery};
+use std::collections::HashSet;
+use std::sync::Arc;
+use tracing::info;
+
+const OPERATION: &str = "delete_instances_atomic";
+const PAGE: usize = 1_000;
+/// How often a deletion is tried again when turns of the same instances overtake it.
+const TRIES: usize = 16;
+
+/// Deletes instances with everything they own, all or none.
+pub async fn atomically(engine: &Arc<Engine>, ids: &[String], force: bool) -> Result<DeleteInstanceResult, ProviderError> {
+    let ids: Arc<HashSet<String>> = Arc::new(ids.iter().cloned().collect());
+    let engine = Arc::clone(engine);
+    Shield::new(async move {
+        for _ in 1..TRIES {
+            match attempt(&engine, &ids, force).await? {
+                Some(result) => return Ok(result),
+                None => continue,
+            }
+        }
+        let message = "the instances are too busy to be deleted: cancel them first, or try again";
+        Err(ProviderError::retryable(OPERATION, message))
+    })
+    .await
+}
+
+/// One try; `None` if a turn came in between.
+async fn attempt(
+    engine: &Engine,
+    ids: &HashSet<String>,
+    force: bool,
+) -> Result<Option<DeleteInstanceResult>, ProviderError> {
+    let mut commit = Commit::default();
+    let mut result = DeleteInstanceResult::default();
+    for id in ids {
+        let snapshot = engine.snapshot_for(OPERATION, id).await?;
+        let Some((head, version)) = &snapshot.head else { continue };
+        if !force && !head.is_terminal() {
+            let message = format!("Instance {id} is still running. Cancel it first, or delete it with force.");
+            return Err(ProviderError::permanent(OPERATION, message));
+        }
+        check_children(engine, id, ids).await?;
+        commit.ops.push(Op::Delete(Head::key(id), version.clone()));
+        let gone = everything_else(engine, &partition(id)).await.map_err(|e| from_store(OPERATION, &e))?;
+        let ended = executions_before(engine, id, head).await.map_err(|e| from_store(OPERATION, &e))?;
+        let (executions, events) = (ended.0 + 1, ended.1 + head.execution.events);
+        totals::count_deletion(&mut commit, head, executions, events);
+        result.instances_deleted += 1;
+        result.executions_deleted += executions;
+        result.events_deleted += events;
+        result.queue_messages_deleted += gone.iter().filter(|key| is_queued(key)).count() as u64;
+        commit.ops.extend(gone.into_iter().map(Op::Remove));
+    }
+    if commit.ops.is_empty() {
+        return Ok(Some(result));
+    }
+    match engine.commit(commit).await {
+        Ok(_) => {
+            ids.iter().for_each(|id| forget(engine, id));
+            info!(instances = result.instances_deleted, "instances deleted");
+            Ok(Some(result))
+        }
+        Err(Error::Conflict { .. }) => {
+            ids.iter().for_each(|id| engine.cache.forget(id, slot_of(id)));
+            Ok(None)
+        }
+        Err(error) => Err(from_store(OPERATION, &error)),
+    }
+}
+
+/// A child that is not deleted too would be an orphan.
+async fn check_children(engine: &Engine, id: &str, ids: &HashSet<String>) -> Result<(), ProviderError> {
+    let children = inspect::ids(engine, OPERATION, &inspect::children_of(id)).await?;
+    match children.into_iter().find(|child| !ids.contains(child)) {
+        None => Ok(()),
+        Some(child) => {
+            let message = format!("Cannot delete: instance {id} has child {child}. Fetch the tree again and retry.");
+            Err(ProviderError::permanent(OPERATION, message))
+        }
+    }
+}
+
+async fn everything_else(engine: &Engine, partition: &Partition) -> Result<Vec<Key>, Error> {
+    let head = Head::key_in(partition.clone());
+    let mut query = ScanQuery::all(partition.clone(), PAGE).keys_only();
+    let mut keys = Vec::new();
+    loop {
+        let page = engine.store.scan(&query).await?;
+        keys.extend(page.records.into_iter().map(|record| record.key).filter(|key| *key != head));
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return Ok(keys),
+        }
+    }
+}
+
+fn is_queued(key: &Key) -> bool {
+    key.id.below(&message::root()).is_some() || key.id.below(&work::root()).is_some()
+}
+
+/// How many executions came before the current one, and how many events they had.
+async fn executions_before(engine: &Engine, id: &str, head: &Head) -> Result<(u64, u64), Error> {
+    if head.execution.id == 1 {
+        return Ok((0, 0));
+    }
+    let ended = instance::executions(&*engine.store, &partition(id)).await?;
+    let before = ended.iter().filter(|ended| ended.execution.id != head.execution.id);
+    Ok(before.fold((0, 0), |(count, events), ended| (count + 1, events + ended.execution.events)))
+}
+
+/// Makes memory agree: the instance has no messages, no activities and no claims.
+fn forget(engine: &Engine, id: &str) {
+    let instance: Arc<str> = Arc::from(id);
+    engine.cache.put(&instance, slot_of(id), Arc::new(Snapshot::default()));
+    let (mut board, _) = engine.board.lock();
+    for claim in board.drop_mailbox(&instance) {
+        board.drop_claim(claim);
+    }
+    for order in board.work().of_instance(&instance) {
+        board.withdraw(order);
+    }
+}
+
+/// Deletes trees whose roots have ended and pass the filter; whatever still runs is left alone.
+pub async fn in_bulk(engine: &Arc<Engine>, filter: InstanceFilter) -> Result<DeleteInstanceResult, ProviderError> {
+    let mut result = DeleteInstanceResult::default();
+    let limit = filter.limit.map_or(BULK, |limit| limit as usize);
+    for root in ended_roots(engine, &filter, limit).await? {
+        let tree = inspect::tree(engine, "delete_instance_bulk", &root).await?;
+        match atomically(engine, &tree, false).await {
+            Ok(one) => {
+                result.instances_deleted += one.instances_deleted;
+                result.executions_deleted += one.executions_deleted;
+                result.events_deleted += one.events_deleted;
+                result.queue_messages_deleted += one.queue_messages_deleted;
+            }
+            // Something below the root still runs, or has just begun to.
+            Err(error) if !error.is_retryable() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(result)
+}
+
+async fn ended_roots(engine: &Engine, filter: &InstanceFilter, limit: usize) -> Result<Vec<String>, ProviderError> {
+    const OPERATION: &str = "delete_instance_bulk";
+    let mut roots = Vec::new();
+    if let Some(ids) = &filter.instance_ids {
+        for id in ids {
+            let snapshot = engine.snapshot_for(OPERATION, id).await?;
+            let Some(head) = snapshot.head().filter(|head| head.name.is_some()) else { continue };
+            let early = filter.completed_before.is_none_or(|before| head.execution.completed_ms.is_some_and(|at| at < before));
+            if roots.len() < limit && head.is_terminal() && head.parent.is_none() && early {
+                roots.push(id.clone());
+            }
+        }
+        return Ok(roots);
+    }
+    for status in ["Completed", "Failed"] {
+        let ended = ListFilter { completed_before_ms: filter.completed_before, ..inspect::with_status(status) };
+        inspect::visit(engine, OPERATION, &ended, |entry| {
+            if roots.len() < limit && entry.listing.parent.is_none() {
+                roots.push(instance_of(&entry.key.partition).to_string());
+            }
+            roots.len() < limit
+        })
+        .await?;
+    }
+    Ok(roots)
+}

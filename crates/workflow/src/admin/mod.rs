@@ -1,0 +1,9 @@
+//! Inspection, deletion and pruning.
+
+pub mod delete;
+pub mod inspect;
+pub mod prune;
+pub mod totals;
+
+/// How many roots a bulk operation works on if it is not told.
+const BULK: usize = 1_000;

@@ -1,0 +1,95 @@
+//! Removing executions that nobody needs any more.
+
+use super::{BULK, inspect, totals};
+use crate::engine::Engine;
+use crate::error::from_store;
+use crate::instance;
+use crate::records::execution::Ended;
+use crate::records::page::Page;
+use crate::records::{instance_of, partition};
+use duroxide::providers::{InstanceFilter, ProviderError, PruneOptions, PruneResult};
+use perennial_store::{Commit, Error, Op, Partition, ScanQuery};
+
+const PAGE: usize = 1_000;
+
+/// Removes executions of one instance: never the current one, never one that runs.
+pub async fn one(engine: &Engine, id: &str, options: &PruneOptions) -> Result<PruneResult, ProviderError> {
+    const OPERATION: &str = "prune_executions";
+    let failed = |e: Error| from_store(OPERATION, &e);
+    let (_, head) = inspect::existing(engine, OPERATION, id).await?;
+    let partition = partition(id);
+    let mut ended = instance::executions(&*engine.store, &partition).await.map_err(failed)?;
+    ended.retain(|ended| ended.execution.id != head.execution.id);
+    // The current execution is the first of those that are kept.
+    let kept_before = options.keep_last.map_or(0, |keep| (keep as usize).saturating_sub(1));
+    ended.truncate(ended.len().saturating_sub(kept_before));
+    let mut result = PruneResult { instances_processed: 1, ..PruneResult::default() };
+    for ended in ended.iter().map(|ended| &ended.execution) {
+        let early = options.completed_before.is_none_or(|before| ended.completed_ms.is_some_and(|at| at < before));
+        if ended.is_running() || !early {
+            continue;
+        }
+        let mut commit = Commit::new(pages(engine, &partition, ended.id).await.map_err(failed)?);
+        commit.ops.push(Op::Remove(Ended::key(&partition, ended.id)));
+        totals::count_pruning(&mut commit, 1, ended.events);
+        engine.commit(commit).await.map_err(failed)?;
+        result.executions_deleted += 1;
+        result.events_deleted += ended.events;
+    }
+    Ok(result)
+}
+
+async fn pages(engine: &Engine, partition: &Partition, execution: u64) -> Result<Vec<Op>, Error> {
+    let mut query = ScanQuery::under(partition.clone(), Page::of_execution(execution), PAGE).keys_only();
+    let mut ops = Vec::new();
+    loop {
+        let page = engine.store.scan(&query).await?;
+        ops.extend(page.records.into_iter().map(|record| Op::Remove(record.key)));
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return Ok(ops),
+        }
+    }
+}
+
+/// Prunes every instance that passes the filter, running or not.
+pub async fn in_bulk(
+    engine: &Engine,
+    filter: &InstanceFilter,
+    options: &PruneOptions,
+) -> Result<PruneResult, ProviderError> {
+    let mut result = PruneResult::default();
+    for id in selected(engine, filter).await? {
+        let pruned = one(engine, &id, options).await?;
+        result.instances_processed += pruned.instances_processed;
+        result.executions_deleted += pruned.executions_deleted;
+        result.events_deleted += pruned.events_deleted;
+    }
+    Ok(result)
+}
+
+async fn selected(engine: &Engine, filter: &InstanceFilter) -> Result<Vec<String>, ProviderError> {
+    const OPERATION: &str = "prune_executions_bulk";
+    let limit = filter.limit.map_or(BULK, |limit| limit as usize);
+    let mut ids = Vec::new();
+    if let Some(wanted) = &filter.instance_ids {
+        for id in wanted {
+            let snapshot = engine.snapshot_for(OPERATION, id).await?;
+            let Some(head) = snapshot.head().filter(|head| head.name.is_some()) else { continue };
+            let early = filter.completed_before.is_none_or(|before| head.execution.completed_ms.is_some_and(|at| at < before));
+            if ids.len() < limit && early {
+                ids.push(id.clone());
+            }
+        }
+        return Ok(ids);
+    }
+    let all = perennial_store::ListFilter { completed_before_ms: filter.completed_before, ..inspect::all() };
+    inspect::visit(engine, OPERATION, &all, |entry| {
+        if ids.len() < limit {
+            ids.push(instance_of(&entry.key.partition).to_string());
+        }
+        ids.len() < limit
+    })
+    .await?;
+    Ok(ids)
+}

@@ -1,0 +1,71 @@
+//! Totals that commits keep, so that nobody ever counts.
+
+use crate::records::head::Head;
+use duroxide::providers::SystemMetrics;
+use perennial_store::{Commit, Counter};
+
+const INSTANCES: Counter = Counter::new("wf.instances");
+const RUNNING: Counter = Counter::new("wf.instances.running");
+const COMPLETED: Counter = Counter::new("wf.instances.completed");
+const FAILED: Counter = Counter::new("wf.instances.failed");
+const EXECUTIONS: Counter = Counter::new("wf.executions");
+const EVENTS: Counter = Counter::new("wf.events");
+
+fn of_status(head: &Head) -> Counter {
+    match head.status() {
+        "Completed" => COMPLETED,
+        "Failed" => FAILED,
+        _ => RUNNING,
+    }
+}
+
+/// Counts what a turn changes. Only instances that have a name count, as only they are listed.
+pub fn count_turn(commit: &mut Commit, before: Option<&Head>, after: &Head, executions: u64, events: usize) {
+    let mut add = |counter: Counter, delta: i64| {
+        if delta != 0 {
+            commit.tally.push((counter, delta));
+        }
+    };
+    let was = before.filter(|head| head.name.is_some()).map(of_status);
+    let is = after.name.is_some().then(|| of_status(after));
+    if was.is_none() && is.is_some() {
+        add(INSTANCES, 1);
+    }
+    if was != is {
+        was.into_iter().for_each(|counter| add(counter, -1));
+        is.into_iter().for_each(|counter| add(counter, 1));
+    }
+    add(EXECUTIONS, executions as i64);
+    add(EVENTS, events as i64);
+}
+
+/// Counts an instance that goes.
+pub fn count_deletion(commit: &mut Commit, head: &Head, executions: u64, events: u64) {
+    if head.name.is_some() {
+        commit.tally.push((INSTANCES, -1));
+        commit.tally.push((of_status(head), -1));
+    }
+    count_pruning(commit, executions, events);
+}
+
+/// Counts executions that go.
+pub fn count_pruning(commit: &mut Commit, executions: u64, events: u64) {
+    commit.tally.push((EXECUTIONS, -(executions as i64)));
+    commit.tally.push((EVENTS, -(events as i64)));
+}
+
+/// The totals as the runtime asks for them.
+pub fn metrics(tally: &[(Counter, i64)]) -> SystemMetrics {
+    let total = |counter: Counter| {
+        let found = tally.iter().find(|(name, _)| *name == counter);
+        found.map_or(0, |(_, total)| u64::try_from(*total).unwrap_or(0))
+    };
+    SystemMetrics {
+        total_instances: total(INSTANCES),
+        total_executions: total(EXECUTIONS),
+        running_instances: total(RUNNING),
+        completed_instances: total(COMPLETED),
+        failed_instances: total(FAILED),
+        total_events: total(EVENTS),
+    }
+}

@@ -1,0 +1,55 @@
+//! Moments at which something happens by itself.
+
+use perennial_store::Order;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Alarm {
+    /// A hidden message becomes visible.
+    Letter(Arc<str>, Order),
+    /// A hidden activity becomes visible.
+    Task(Order),
+    /// A lease runs out.
+    Claim(super::ClaimId),
+    /// A worker's hold on a session runs out.
+    Session(Arc<str>),
+}
+
+/// Names an alarm, to take it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AlarmKey(u64, u64);
+
+/// All alarms, earliest first.
+#[derive(Default)]
+pub struct Alarms {
+    set: BTreeMap<AlarmKey, Alarm>,
+    made: u64,
+}
+
+impl Alarms {
+    /// Sets an alarm.
+    pub fn set(&mut self, at_ms: u64, alarm: Alarm) -> AlarmKey {
+        self.made += 1;
+        let key = AlarmKey(at_ms, self.made);
+        self.set.insert(key, alarm);
+        key
+    }
+
+    /// Takes an alarm back. One that has rung already is no mistake.
+    pub fn cancel(&mut self, key: AlarmKey) {
+        self.set.remove(&key);
+    }
+
+    /// The next alarm that has rung by now.
+    pub fn ring(&mut self, now_ms: u64) -> Option<Alarm> {
+        let entry = self.set.first_entry()?;
+        (entry.key().0 <= now_ms).then(|| entry.remove())
+    }
+
+    /// When the next alarm rings.
+    pub fn next_ms(&self) -> Option<u64> {
+        self.set.first_key_value().map(|(key, _)| key.0)
+    }
+}

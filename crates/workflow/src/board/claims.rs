@@ -1,0 +1,88 @@
+//! Claims: who works on what, until when.
+
+use super::alarms::{Alarm, AlarmKey};
+use super::{ClaimId, Inner};
+use crate::instance::Snapshot;
+use perennial_store::Order;
+use std::sync::Arc;
+
+/// What a claim is on.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// A turn of an instance: these messages, on top of this snapshot.
+    Turn {
+        /// The instance.
+        instance: Arc<str>,
+        /// The messages that were handed out.
+        orders: Vec<Order>,
+        /// What the instance was when they were; `None` while it is being read.
+        snapshot: Option<Arc<Snapshot>>,
+    },
+    /// An activity.
+    Work {
+        /// Which one.
+        order: Order,
+    },
+}
+
+/// A claim.
+#[derive(Debug)]
+pub struct Claim {
+    /// What it is on.
+    pub subject: Subject,
+    /// When it runs out; it is worth nothing from then on.
+    pub until_ms: u64,
+    /// Whether a commit is under way that rests on it: then it does not run out.
+    pub committing: bool,
+    alarm: Option<AlarmKey>,
+}
+
+impl Inner {
+    /// Makes a claim that runs out at `until_ms`.
+    pub fn make_claim(&mut self, subject: Subject, until_ms: u64) -> ClaimId {
+        self.claims_made += 1;
+        let id = ClaimId(self.claims_made);
+        let alarm = Some(self.set_alarm(until_ms, Alarm::Claim(id)));
+        self.claims.insert(id, Claim { subject, until_ms, committing: false, alarm });
+        id
+    }
+
+    /// Forgets a claim.
+    pub fn drop_claim(&mut self, id: ClaimId) {
+        if let Some(alarm) = self.claims.remove(&id).and_then(|claim| claim.alarm) {
+            self.alarms.cancel(alarm);
+        }
+    }
+
+    /// The claim, if it has not run out and no commit rests on it yet.
+    pub fn live_claim(&mut self, id: ClaimId, now_ms: u64) -> Option<&mut Claim> {
+        self.claims.get_mut(&id).filter(|claim| claim.until_ms > now_ms && !claim.committing)
+    }
+
+    /// Makes a claim run out at another time.
+    pub fn extend(&mut self, id: ClaimId, until_ms: u64) {
+        let old = self.claims.get_mut(&id).and_then(|claim| claim.alarm.take());
+        if let Some(old) = old {
+            self.alarms.cancel(old);
+        }
+        let alarm = self.set_alarm(until_ms, Alarm::Claim(id));
+        if let Some(claim) = self.claims.get_mut(&id) {
+            claim.until_ms = until_ms;
+            claim.alarm = Some(alarm);
+        }
+    }
+
+    /// A lease has run out: what it was on is ready again.
+    pub fn claim_alarm(&mut self, id: ClaimId, now_ms: u64) {
+        let Some(claim) = self.claims.get_mut(&id) else { return };
+        claim.alarm = None;
+        if claim.committing {
+            return;
+        }
+        self.meters.lapses.increment(1);
+        match claim.subject.clone() {
+            Subject::Turn { instance, .. } => self.lapse_turn(&instance, id),
+            Subject::Work { order } => self.lapse_task(order, id, now_ms),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The board: all work that waits or runs, in memory.
+//!
+//! On a store that belongs to this process alone, the board is complete: it is filled when the store is opened
+//! and every commit keeps it up. Claims live here and nowhere else, so handing work out costs no write; a
+//! process that dies takes its claims with it. Everything here happens under one lock and never waits.
+
+mod alarms;
+mod claims;
+mod pin;
+mod sessions;
+mod turns;
+mod waiters;
+mod work;
+
+pub use claims::Subject;
+pub use pin::{Pin, Window};
+pub use turns::{Body, Letter, Sort};
+pub use waiters::Want;
+pub use work::{Task, WorkWant};
+
+use crate::meters::Meters;
+use alarms::{Alarm, AlarmKey, Alarms};
+use claims::Claim;
+use parking_lot::{Mutex, MutexGuard};
+use perennial_store::Clock;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Names a claim, within one opening of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClaimId(u64);
+
+/// What the lock protects.
+pub struct Inner {
+    turns: turns::Turns,
+    work: work::Work,
+    sessions: sessions::Sessions,
+    alarms: Alarms,
+    waiters: waiters::Waiters,
+    claims: HashMap<ClaimId, Claim>,
+    claims_made: u64,
+    meters: Arc<Meters>,
+}
+
+/// All work that waits or runs.
+pub struct Board {
+    inner: Mutex<Inner>,
+    clock: Arc<dyn Clock>,
+    /// Told in every token, so that a token of an earlier opening is never taken for one of this.
+    epoch: u64,
+}
+
+impl Inner {
+    fn set_alarm(&mut self, at_ms: u64, alarm: Alarm) -> AlarmKey {
+        let key = self.alarms.set(at_ms, alarm);
+        self.waiters.alarm_set(at_ms);
+        key
+    }
+
+    /// Lets everything happen that should have happened by now.
+    pub fn advance(&mut self, now_ms: u64) {
+        while let Some(alarm) = self.alarms.ring(now_ms) {
+            match alarm {
+                Alarm::Letter(instance, order) => self.reveal(&instance, order),
+                Alarm::Task(order) => self.reveal_task(order, now_ms),
+                Alarm::Claim(claim) => self.claim_alarm(claim, now_ms),
+                Alarm::Session(session) => self.session_alarm(&session, now_ms),
+            }
+        }
+    }
+
+    /// All messages.
+    pub fn turns(&self) -> &turns::Turns {
+        &self.turns
+    }
+
+    /// All activities.
+    pub fn work(&self) -> &work::Work {
+        &self.work
+    }
+
+    /// All sessions.
+    pub fn sessions(&mut self) -> &mut sessions::Sessions {
+        &mut self.sessions
+    }
+
+    /// A claim, whatever its state.
+    pub fn claim(&mut self, id: ClaimId) -> Option<&mut Claim> {
+        self.claims.get_mut(&id)
+    }
+
+    /// Messages and activities that nobody works on.
+    pub fn depths(&self, now_ms: u64) -> (usize, usize) {
+        let mut messages = self.turns.len();
+        let mut activities = self.work.len();
+        for claim in self.claims.values().filter(|claim| claim.until_ms > now_ms || claim.committing) {
+            match &claim.subject {
+                Subject::Turn { orders, .. } => messages = messages.saturating_sub(orders.len()),
+                Subject::Work { .. } => activities = activities.saturating_sub(1),
+            }
+        }
+        (messages, activities)
+    }
+
+    /// A waiter looked and found nothing.
+    pub fn found_nothing(&mut self, waiting: Option<&Waiting>) {
+        if let Some(waiting) = waiting {
+            self.waiters.found_nothing(waiting.id);
+        }
+    }
+
+    /// A waiter that was woken has left: if something is still ready, whoever else wants it must know.
+    fn pass_on(&mut self, now_ms: u64) {
+        let Self { waiters, turns, work, sessions, .. } = self;
+        if turns.is_any_ready() {
+            waiters.wake_all(|want| matches!(want, Want::Turn(window) if turns.first(|pin| window.admits(pin)).is_some()));
+        }
+        if work.is_any_ready() || sessions.is_any_ready() {
+            let admits = |want: &WorkWant| work::first(work, sessions, want, now_ms).is_some();
+            waiters.wake_all(|want| matches!(want, Want::Work(want) if admits(want)));
+        }
+    }
+}
+
+impl Board {
+    /// An empty board.
+    pub fn new(clock: Arc<dyn Clock>, epoch: u64, meters: Arc<Meters>) -> Self {
+        let inner = Inner {
+            turns: turns::Turns::default(),
+            work: work::Work::default(),
+            sessions: sessions::Sessions::default(),
+            alarms: Alarms::default(),
+            waiters: waiters::Waiters::default(),
+            claims: HashMap::new(),
+            claims_made: 0,
+            meters,
+        };
+        Self { inner: Mutex::new(inner), clock, epoch }
+    }
+
+    /// Takes the lock, at this moment.
+    pub fn lock(&self) -> (MutexGuard<'_, Inner>, u64) {
+        let guard = self.inner.lock();
+        (guard, self.clock.now_ms())
+    }
+
+    /// The token that names a claim to the outside.
+    pub fn token(&self, id: ClaimId) -> String {
+        format!("{:x}-{:x}", self.epoch, id.0)
+    }
+
+    /// The claim that a token names, if it is of this opening.
+    pub fn claim_of(&self, token: &str) -> Option<ClaimId> {
+        let (epoch, id) = token.split_once('-')?;
+        let id = u64::from_str_radix(id, 16).ok()?;
+        (u64::from_str_radix(epoch, 16).ok()? == self.epoch).then_some(ClaimId(id))
+    }
+
+    /// Starts to wait. Whoever waits must look once more before the first [`Waiting::sleep`].
+    pub fn wait(self: &Arc<Self>, want: Want) -> Waiting {
+        let (id, bell) = self.inner.lock().waiters.join(want);
+        Waiting { board: Arc::clone(self), id, bell }
+    }
+}
+
+/// A place in the line of those who wait; leaves the line when it is dropped.
+pub struct Waiting {
+    board: Arc<Board>,
+    id: u64,
+    bell: Arc<Notify>,
+}
+
+impl Waiting {
+    /// Sleeps until woken, until an alarm rings that this waiter watches for, or until the deadline.
+    pub async fn sleep(&self, deadline_ms: u64) {
+        let until_ms = {
+            let (mut inner, _) = self.board.lock();
+            let next = inner.alarms.next_ms();
+            inner.waiters.sleep(self.id, next).map_or(deadline_ms, |alarm| alarm.min(deadline_ms))
+        };
+        let wait_ms = until_ms.saturating_sub(self.board.clock.now_ms());
+        tokio::select! {
+            biased;
+            () = self.bell.notified() => {}
+            () = self.board.clock.sleep(Duration::from_millis(wait_ms)) => {}
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let (mut inner, now_ms) = self.board.lock();
+        if inner.waiters.leave(self.id) {
+            inner.pass_on(now_ms);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Sessions: activities that must run on one worker, whichever instance they belong to.
+
+use super::alarms::{Alarm, AlarmKey};
+use super::Inner;
+use duroxide::providers::TagFilter;
+use perennial_store::Order;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+#[derive(Default)]
+struct Session {
+    /// Who holds or last held it.
+    owner: Option<Arc<str>>,
+    /// Until when.
+    until_ms: u64,
+    /// When it was last used.
+    active_ms: u64,
+    /// Its ready activities and their tags.
+    ready: BTreeMap<Order, Option<Arc<str>>>,
+    /// How many activities it has, ready or not.
+    tasks: usize,
+    alarm: Option<AlarmKey>,
+}
+
+impl Session {
+    fn admits(&self, owner: &str, now_ms: u64) -> bool {
+        self.until_ms <= now_ms || self.owner.as_deref().is_none_or(|held| held == owner)
+    }
+}
+
+/// All sessions.
+#[derive(Default)]
+pub struct Sessions {
+    sessions: HashMap<Arc<str>, Session>,
+    /// Sessions with ready activities, by the oldest of them.
+    ready: BTreeSet<(Order, Arc<str>)>,
+}
+
+impl Sessions {
+    /// Whether any session has a ready activity.
+    pub fn is_any_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Whether a worker may take activities of a session.
+    pub fn admits(&self, session: &str, owner: &str, now_ms: u64) -> bool {
+        self.sessions.get(session).is_none_or(|session| session.admits(owner, now_ms))
+    }
+
+    /// The oldest ready activity of a session that a worker may take.
+    pub fn first(&self, owner: &str, tags: &TagFilter, now_ms: u64) -> Option<Order> {
+        let mut best: Option<Order> = None;
+        for (first, id) in &self.ready {
+            if best.is_some_and(|best| best < *first) {
+                break;
+            }
+            let Some(session) = self.sessions.get(id).filter(|session| session.admits(owner, now_ms)) else { continue };
+            let candidate = session.ready.iter().find(|(_, tag)| tags.matches(tag.as_deref())).map(|(order, _)| *order);
+            best = [best, candidate].into_iter().flatten().min();
+        }
+        best
+    }
+
+    /// A session has one activity more.
+    pub fn joined(&mut self, id: &Arc<str>) {
+        self.sessions.entry(Arc::clone(id)).or_default().tasks += 1;
+    }
+
+    /// A session has one activity less.
+    pub fn left(&mut self, id: &Arc<str>) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        session.tasks = session.tasks.saturating_sub(1);
+        if session.tasks == 0 && session.owner.is_none() {
+            self.sessions.remove(id);
+        }
+    }
+
+    /// An activity has become ready.
+    pub fn show(&mut self, id: &Arc<str>, order: Order, tag: Option<Arc<str>>) {
+        self.change(id, |ready| ready.insert(order, tag).is_none());
+    }
+
+    /// An activity is no longer ready.
+    pub fn unshow(&mut self, id: &Arc<str>, order: Order) {
+        self.change(id, |ready| ready.remove(&order).is_some());
+    }
+
+    fn change(&mut self, id: &Arc<str>, change: impl FnOnce(&mut BTreeMap<Order, Option<Arc<str>>>) -> bool) {
+        let session = self.sessions.entry(Arc::clone(id)).or_default();
+        let before = session.ready.keys().next().copied();
+        change(&mut session.ready);
+        let after = session.ready.keys().next().copied();
+        if before != after {
+            if let Some(before) = before {
+                self.ready.remove(&(before, Arc::clone(id)));
+            }
+            if let Some(after) = after {
+                self.ready.insert((after, Arc::clone(id)));
+            }
+        }
+    }
+
+    /// A worker used a session that it still holds.
+    pub fn used(&mut self, id: &str, now_ms: u64) {
+        if let Some(session) = self.sessions.get_mut(id).filter(|session| session.until_ms > now_ms) {
+            session.active_ms = now_ms;
+        }
+    }
+
+    /// Forgets sessions that nobody holds and nothing waits for; returns how many had had an owner.
+    pub fn clean_up(&mut self, now_ms: u64) -> usize {
+        let before = self.sessions.len();
+        self.sessions.retain(|_, session| session.tasks > 0 || session.until_ms >= now_ms);
+        before - self.sessions.len()
+    }
+}
+
+impl Inner {
+    /// Gives a session to a worker.
+    pub fn claim_session(&mut self, id: &Arc<str>, owner: &Arc<str>, lock_ms: u64, now_ms: u64) {
+        let until_ms = now_ms + lock_ms;
+        let session = self.sessions.sessions.entry(Arc::clone(id)).or_default();
+        session.owner = Some(Arc::clone(owner));
+        session.until_ms = until_ms;
+        session.active_ms = now_ms;
+        if session.alarm.is_none() {
+            let alarm = self.set_alarm(until_ms, Alarm::Session(Arc::clone(id)));
+            if let Some(session) = self.sessions.sessions.get_mut(id) {
+                session.alarm = Some(alarm);
+            }
+        }
+    }
+
+    /// Extends the sessions of these workers that were used lately; returns how many.
+    pub fn renew_sessions(&mut self, owners: &[&str], extend_ms: u64, idle_ms: u64, now_ms: u64) -> usize {
+        let mut renewed = 0;
+        for session in self.sessions.sessions.values_mut() {
+            let owned = session.owner.as_deref().is_some_and(|owner| owners.contains(&owner));
+            if owned && session.until_ms > now_ms && session.active_ms > now_ms.saturating_sub(idle_ms) {
+                session.until_ms = now_ms + extend_ms;
+                renewed += 1;
+            }
+        }
+        renewed
+    }
+
+    /// A hold on a session may have run out: its activities are anybody's.
+    pub fn session_alarm(&mut self, id: &Arc<str>, now_ms: u64) {
+        let Some(session) = self.sessions.sessions.get_mut(id) else { return };
+        session.alarm = None;
+        if session.until_ms > now_ms {
+            let until_ms = session.until_ms;
+            let alarm = self.set_alarm(until_ms, Alarm::Session(Arc::clone(id)));
+            if let Some(session) = self.sessions.sessions.get_mut(id) {
+                session.alarm = Some(alarm);
+            }
+            return;
+        }
+        let tags: Vec<Option<Arc<str>>> = session.ready.values().cloned().collect();
+        for tag in tags {
+            self.wake_worker(tag.as_deref(), Some(id), now_ms);
+        }
+    }
+}

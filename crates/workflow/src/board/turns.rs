@@ -1,0 +1,331 @@
+//! Instances that have messages.
+
+use super::alarms::{Alarm, AlarmKey};
+use super::{ClaimId, Inner, Pin};
+use duroxide::providers::WorkItem;
+use perennial_store::{Order, Version};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// The content of a queued record: kept if it is small, else read again when it is handed out.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// In memory.
+    Held(Arc<WorkItem>),
+    /// Only in the store.
+    Stored,
+}
+
+/// A message that waits.
+#[derive(Clone, Debug)]
+pub struct Letter {
+    /// The version of its record.
+    pub version: Version,
+    /// When it becomes visible.
+    pub due_ms: u64,
+    /// How often it was handed out.
+    pub attempts: u32,
+    /// How much of that is written down in its record.
+    pub noted: u32,
+    /// Whether it was there when the store was opened.
+    pub old: bool,
+    /// What it is.
+    pub sort: Sort,
+    /// What it says.
+    pub body: Body,
+}
+
+/// What matters of a message to an instance that does not exist yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// It brings the instance into being.
+    Start,
+    /// It is for a persistent queue: without an instance it is dropped.
+    Queue,
+    /// Anything else: without an instance it waits for a start.
+    Other,
+}
+
+impl Sort {
+    /// The sort of a message.
+    pub fn of(item: &WorkItem) -> Self {
+        match item {
+            item if crate::records::message::starts(item) => Self::Start,
+            WorkItem::QueueMessage { .. } => Self::Queue,
+            _ => Self::Other,
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Holder {
+    Nobody,
+    Claim(ClaimId),
+    /// Messages that wait for a start.
+    Parked,
+}
+
+struct Mailbox {
+    visible: BTreeMap<Order, Letter>,
+    hidden: BTreeMap<Order, (Letter, AlarmKey)>,
+    holder: Holder,
+    lapsed: Option<ClaimId>,
+    pin: Pin,
+    /// Under which pin and order it stands among the ready.
+    ready: Option<(Pin, Order)>,
+}
+
+impl Mailbox {
+    fn new(pin: Pin) -> Self {
+        Self {
+            visible: BTreeMap::new(),
+            hidden: BTreeMap::new(),
+            holder: Holder::Nobody,
+            lapsed: None,
+            pin,
+            ready: None,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.visible.is_empty() && self.hidden.is_empty() && !matches!(self.holder, Holder::Claim(_))
+    }
+}
+
+/// All mailboxes, and which of them are ready.
+#[derive(Default)]
+pub struct Turns {
+    mailboxes: HashMap<Arc<str>, Mailbox>,
+    ready: BTreeMap<Pin, BTreeMap<Order, Arc<str>>>,
+    letters: usize,
+}
+
+impl Turns {
+    /// How many messages there are.
+    pub fn len(&self) -> usize {
+        self.letters
+    }
+
+    /// Whether any instance is ready.
+    pub fn is_any_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// The oldest ready message that these pins admit.
+    pub fn first(&self, admits: impl Fn(&Pin) -> bool) -> Option<(Order, Arc<str>)> {
+        let heads = self.ready.iter().filter(|(pin, _)| admits(pin));
+        let (order, instance) = heads.filter_map(|(_, queue)| queue.first_key_value()).min_by_key(|(order, _)| **order)?;
+        Some((*order, Arc::clone(instance)))
+    }
+
+    /// The largest number of deliveries of a message of an instance.
+    pub fn max_attempts(&self, instance: &str) -> u32 {
+        let Some(mailbox) = self.mailboxes.get(instance) else { return 0 };
+        let letters = mailbox.visible.values().chain(mailbox.hidden.values().map(|(letter, _)| letter));
+        letters.map(|letter| letter.attempts).max().unwrap_or_default()
+    }
+
+    /// Every message that was handed out more often than its record says.
+    pub fn unnoted(&self) -> impl Iterator<Item = (&Arc<str>, Order, &Letter)> {
+        self.mailboxes.iter().flat_map(|(instance, mailbox)| {
+            let hidden = mailbox.hidden.iter().map(|(order, (letter, _))| (order, letter));
+            let all = mailbox.visible.iter().chain(hidden);
+            all.filter(|(_, letter)| letter.attempts > letter.noted).map(move |(order, letter)| (instance, *order, letter))
+        })
+    }
+}
+
+impl Inner {
+    /// Puts a message into its instance's mailbox.
+    pub fn post(&mut self, instance: &Arc<str>, order: Order, letter: Letter, pin: Pin, now_ms: u64) {
+        self.turns.letters += 1;
+        let start = letter.sort == Sort::Start;
+        let hidden = letter.due_ms > now_ms;
+        let alarm = hidden.then(|| self.set_alarm(letter.due_ms, Alarm::Letter(Arc::clone(instance), order)));
+        let mailbox = self.turns.mailboxes.entry(Arc::clone(instance)).or_insert_with(|| Mailbox::new(pin));
+        match alarm {
+            Some(alarm) => {
+                mailbox.hidden.insert(order, (letter, alarm));
+            }
+            None => {
+                mailbox.visible.insert(order, letter);
+            }
+        }
+        if start && mailbox.holder == Holder::Parked {
+            mailbox.holder = Holder::Nobody;
+        }
+        self.refresh(instance);
+    }
+
+    /// A hidden message has become visible.
+    pub fn reveal(&mut self, instance: &Arc<str>, order: Order) {
+        let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else { return };
+        if let Some((letter, _)) = mailbox.hidden.remove(&order) {
+            mailbox.visible.insert(order, letter);
+        }
+        self.refresh(instance);
+    }
+
+    /// Brings a mailbox's place among the ready up to date, and wakes a dispatcher if it has become ready.
+    fn refresh(&mut self, instance: &Arc<str>) {
+        let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else { return };
+        let first = match mailbox.holder {
+            Holder::Nobody => mailbox.visible.first_key_value().map(|(order, _)| *order),
+            Holder::Claim(_) | Holder::Parked => None,
+        };
+        let ready = first.map(|order| (mailbox.pin.clone(), order));
+        if mailbox.ready == ready {
+            return;
+        }
+        let was = std::mem::replace(&mut mailbox.ready, ready.clone());
+        let idle = mailbox.is_idle();
+        if let Some((pin, order)) = &was {
+            if let Some(queue) = self.turns.ready.get_mut(pin) {
+                queue.remove(order);
+                if queue.is_empty() {
+                    self.turns.ready.remove(pin);
+                }
+            }
+        }
+        if let Some((pin, order)) = ready {
+            self.turns.ready.entry(pin.clone()).or_default().insert(order, Arc::clone(instance));
+            if was.is_none() && self.waiters.wake_for_turn(&pin) {
+                self.meters.handoffs.increment(1);
+            }
+        } else if idle {
+            self.turns.mailboxes.remove(instance);
+        }
+    }
+
+    fn mailbox(&mut self, instance: &str) -> Option<&mut Mailbox> {
+        self.turns.mailboxes.get_mut(instance)
+    }
+
+    /// Gives an instance to a claim: all messages that are visible now, each counted as handed out once more.
+    pub fn hold(&mut self, instance: &Arc<str>, claim: ClaimId) -> Vec<(Order, Letter)> {
+        let Some(mailbox) = self.mailbox(instance) else { return Vec::new() };
+        mailbox.holder = Holder::Claim(claim);
+        let lapsed = mailbox.lapsed.take();
+        let mut letters = Vec::with_capacity(mailbox.visible.len());
+        for (order, letter) in &mut mailbox.visible {
+            letter.attempts += 1;
+            letters.push((*order, letter.clone()));
+        }
+        if let Some(lapsed) = lapsed {
+            self.claims.remove(&lapsed);
+        }
+        self.refresh(instance);
+        letters
+    }
+
+    /// Ends a claim on an instance without any change to its messages.
+    pub fn let_go(&mut self, instance: &Arc<str>, claim: ClaimId) {
+        if let Some(mailbox) = self.mailbox(instance) {
+            if mailbox.holder == Holder::Claim(claim) {
+                mailbox.holder = Holder::Nobody;
+            }
+            if mailbox.lapsed == Some(claim) {
+                mailbox.lapsed = None;
+            }
+            self.refresh(instance);
+            self.drop_if_idle(instance);
+        }
+    }
+
+    /// A claim's lease has run out: others may take the instance, but until they do the claim can be given back.
+    pub fn lapse_turn(&mut self, instance: &Arc<str>, claim: ClaimId) {
+        if let Some(mailbox) = self.mailbox(instance) {
+            mailbox.holder = Holder::Nobody;
+            mailbox.lapsed = Some(claim);
+            self.refresh(instance);
+        }
+    }
+
+    /// Sets messages of an instance that does not exist aside until a start arrives.
+    pub fn park(&mut self, instance: &Arc<str>, claim: ClaimId) {
+        let Some(mailbox) = self.mailbox(instance) else { return };
+        let letters = mailbox.visible.values().chain(mailbox.hidden.values().map(|(letter, _)| letter));
+        let start_came = letters.into_iter().any(|letter| letter.sort == Sort::Start);
+        if mailbox.holder == Holder::Claim(claim) {
+            mailbox.holder = if start_came { Holder::Nobody } else { Holder::Parked };
+        }
+        self.refresh(instance);
+    }
+
+    /// Takes back that messages were handed out.
+    pub fn uncount(&mut self, instance: &str, orders: &[Order]) {
+        let Some(mailbox) = self.mailbox(instance) else { return };
+        for order in orders {
+            if let Some(letter) = mailbox.visible.get_mut(order) {
+                letter.attempts = letter.attempts.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Hides messages until `due_ms`.
+    pub fn hide(&mut self, instance: &Arc<str>, orders: &[Order], due_ms: u64) {
+        for order in orders {
+            let Some(mut letter) = self.mailbox(instance).and_then(|mailbox| mailbox.visible.remove(order)) else {
+                continue;
+            };
+            letter.due_ms = due_ms;
+            let alarm = self.set_alarm(due_ms, Alarm::Letter(Arc::clone(instance), *order));
+            if let Some(mailbox) = self.mailbox(instance) {
+                mailbox.hidden.insert(*order, (letter, alarm));
+            }
+        }
+        self.refresh(instance);
+    }
+
+    /// A message's deliveries were written down.
+    pub fn noted(&mut self, instance: &str, order: Order, attempts: u32, version: Version) {
+        if let Some(letter) = self.mailbox(instance).and_then(|mailbox| mailbox.visible.get_mut(&order)) {
+            letter.noted = attempts;
+            letter.version = version;
+        }
+    }
+
+    /// Removes messages that were consumed.
+    pub fn consume(&mut self, instance: &str, orders: &[Order]) {
+        let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else { return };
+        for order in orders {
+            if mailbox.visible.remove(order).is_some() {
+                self.turns.letters -= 1;
+            } else if let Some((_, alarm)) = mailbox.hidden.remove(order) {
+                self.turns.letters -= 1;
+                self.alarms.cancel(alarm);
+            }
+        }
+    }
+
+    /// Tells which runtime version an instance is bound to.
+    pub fn pin(&mut self, instance: &Arc<str>, pin: Pin) {
+        if let Some(mailbox) = self.mailbox(instance) {
+            if mailbox.pin != pin {
+                mailbox.pin = pin;
+                self.refresh(instance);
+            }
+        }
+    }
+
+    /// Forgets everything of an instance; returns the claims on it.
+    pub fn drop_mailbox(&mut self, instance: &Arc<str>) -> Vec<ClaimId> {
+        let Some(mailbox) = self.mailbox(instance) else { return Vec::new() };
+        let mut claims: Vec<ClaimId> = mailbox.lapsed.take().into_iter().collect();
+        if let Holder::Claim(claim) = mailbox.holder {
+            claims.push(claim);
+            mailbox.holder = Holder::Nobody;
+        }
+        let orders: Vec<Order> = mailbox.visible.keys().chain(mailbox.hidden.keys()).copied().collect();
+        self.consume(instance, &orders);
+        self.refresh(instance);
+        self.drop_if_idle(instance);
+        claims
+    }
+
+    fn drop_if_idle(&mut self, instance: &Arc<str>) {
+        if self.turns.mailboxes.get(instance).is_some_and(Mailbox::is_idle) {
+            self.turns.mailboxes.remove(instance);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Activities that wait for a worker.
+
+use super::alarms::{Alarm, AlarmKey};
+use super::sessions::Sessions;
+use super::turns::Body;
+use super::waiters::Want;
+use super::{ClaimId, Inner};
+use crate::records::work::Activity;
+use duroxide::providers::TagFilter;
+use perennial_store::{Key, Order, Version};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// What a worker can do.
+#[derive(Clone, Debug)]
+pub struct WorkWant {
+    /// The tags that it serves.
+    pub tags: TagFilter,
+    /// As whom it may own sessions; without it, it takes no session work.
+    pub owner: Option<Arc<str>>,
+}
+
+/// An activity that waits or runs.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Where its record is.
+    pub key: Key,
+    /// The version of its record.
+    pub version: Version,
+    /// What it is.
+    pub activity: Activity,
+    /// How often it was handed out.
+    pub attempts: u32,
+    /// How much of that is written down in its record.
+    pub noted: u32,
+    /// Whether it was there when the store was opened.
+    pub old: bool,
+    /// What it says.
+    pub body: Body,
+    /// When it becomes visible.
+    pub due_ms: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Ready,
+    Hidden(AlarmKey),
+    Claimed(ClaimId),
+}
+
+struct Entry {
+    task: Task,
+    state: State,
+    lapsed: Option<ClaimId>,
+}
+
+type ActivityKey = (Arc<str>, u64, u64);
+
+fn activity_key(activity: &Activity) -> ActivityKey {
+    (Arc::clone(&activity.instance), activity.execution, activity.id)
+}
+
+/// All activities that are not finished.
+#[derive(Default)]
+pub struct Work {
+    tasks: HashMap<Order, Entry>,
+    /// Ready activities outside sessions, by tag.
+    ready: BTreeMap<Option<Arc<str>>, BTreeSet<Order>>,
+    by_activity: BTreeMap<ActivityKey, Vec<Order>>,
+}
+
+impl Work {
+    /// How many activities there are.
+    pub fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Whether any activity outside sessions is ready.
+    pub fn is_any_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// The oldest ready activity outside sessions that a worker may take.
+    fn first(&self, tags: &TagFilter) -> Option<Order> {
+        let queues = self.ready.iter().filter(|(tag, _)| tags.matches(tag.as_deref()));
+        queues.filter_map(|(_, queue)| queue.first()).min().copied()
+    }
+
+    /// An activity.
+    pub fn task(&self, order: Order) -> Option<&Task> {
+        self.tasks.get(&order).map(|entry| &entry.task)
+    }
+
+    /// Every queued record of an activity.
+    pub fn of_activity(&self, instance: &Arc<str>, execution: u64, id: u64) -> &[Order] {
+        self.by_activity.get(&(Arc::clone(instance), execution, id)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Every activity of an instance.
+    pub fn of_instance(&self, instance: &Arc<str>) -> Vec<Order> {
+        let all = (Arc::clone(instance), 0, 0)..=(Arc::clone(instance), u64::MAX, u64::MAX);
+        self.by_activity.range(all).flat_map(|(_, orders)| orders.iter().copied()).collect()
+    }
+
+    /// Every activity that was handed out more often than its record says.
+    pub fn unnoted(&self) -> impl Iterator<Item = (Order, &Task)> {
+        let tasks = self.tasks.iter().map(|(order, entry)| (*order, &entry.task));
+        tasks.filter(|(_, task)| task.attempts > task.noted)
+    }
+}
+
+/// The oldest ready activity that a worker may take.
+pub fn first(work: &Work, sessions: &Sessions, want: &WorkWant, now_ms: u64) -> Option<Order> {
+    let plain = work.first(&want.tags);
+    let session = want.owner.as_deref().and_then(|owner| sessions.first(owner, &want.tags, now_ms));
+    [plain, session].into_iter().flatten().min()
+}
+
+impl Inner {
+    /// Puts an activity into the queue.
+    pub fn offer(&mut self, order: Order, task: Task, now_ms: u64) {
+        self.work.by_activity.entry(activity_key(&task.activity)).or_default().push(order);
+        if let Some(session) = &task.activity.session {
+            self.sessions.joined(session);
+        }
+        let state = if task.due_ms > now_ms {
+            State::Hidden(self.set_alarm(task.due_ms, Alarm::Task(order)))
+        } else {
+            State::Ready
+        };
+        let ready = state == State::Ready;
+        self.work.tasks.insert(order, Entry { task, state, lapsed: None });
+        if ready {
+            self.show(order, now_ms);
+        }
+    }
+
+    /// A hidden activity has become visible.
+    pub fn reveal_task(&mut self, order: Order, now_ms: u64) {
+        let Some(entry) = self.work.tasks.get_mut(&order) else { return };
+        if matches!(entry.state, State::Hidden(_)) {
+            entry.state = State::Ready;
+            self.show(order, now_ms);
+        }
+    }
+
+    /// Puts an activity among the ready and wakes a worker that may take it.
+    fn show(&mut self, order: Order, now_ms: u64) {
+        let Some(entry) = self.work.tasks.get(&order) else { return };
+        let (tag, session) = (entry.task.activity.tag.clone(), entry.task.activity.session.clone());
+        match &session {
+            Some(session) => self.sessions.show(session, order, tag.clone()),
+            None => {
+                self.work.ready.entry(tag.clone()).or_default().insert(order);
+            }
+        }
+        self.wake_worker(tag.as_deref(), session.as_deref(), now_ms);
+    }
+
+    fn unshow(&mut self, order: Order) {
+        let Some(entry) = self.work.tasks.get(&order) else { return };
+        let (tag, session) = (&entry.task.activity.tag, &entry.task.activity.session);
+        match session {
+            Some(session) => self.sessions.unshow(session, order),
+            None => {
+                if let Some(queue) = self.work.ready.get_mut(tag) {
+                    queue.remove(&order);
+                    if queue.is_empty() {
+                        self.work.ready.remove(tag);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Wakes a worker that may take an activity with this tag and session.
+    pub fn wake_worker(&mut self, tag: Option<&str>, session: Option<&str>, now_ms: u64) {
+        let Self { waiters, sessions, meters, .. } = self;
+        let woken = waiters.wake(|want| match want {
+            Want::Turn(_) => false,
+            Want::Work(want) => {
+                want.tags.matches(tag)
+                    && session.is_none_or(|session| {
+                        want.owner.as_deref().is_some_and(|owner| sessions.admits(session, owner, now_ms))
+                    })
+            }
+        });
+        if woken {
+            meters.handoffs.increment(1);
+        }
+    }
+
+    /// The oldest ready activity that a worker may take.
+    pub fn first_work(&self, want: &WorkWant, now_ms: u64) -> Option<Order> {
+        first(&self.work, &self.sessions, want, now_ms)
+    }
+
+    /// Gives an activity to a claim, counted as handed out once more.
+    pub fn hold_task(&mut self, order: Order, claim: ClaimId) -> Option<Task> {
+        self.unshow(order);
+        let entry = self.work.tasks.get_mut(&order)?;
+        entry.state = State::Claimed(claim);
+        entry.task.attempts += 1;
+        let lapsed = entry.lapsed.take();
+        let task = entry.task.clone();
+        if let Some(lapsed) = lapsed {
+            self.claims.remove(&lapsed);
+        }
+        Some(task)
+    }
+
+    /// Ends a claim on an activity: it is ready again, at once or at `due_ms`.
+    pub fn put_back(&mut self, order: Order, claim: ClaimId, due_ms: Option<u64>, uncount: bool, now_ms: u64) {
+        let Some(entry) = self.work.tasks.get_mut(&order) else { return };
+        if entry.state != State::Claimed(claim) && entry.lapsed != Some(claim) {
+            return;
+        }
+        entry.lapsed = None;
+        if uncount {
+            entry.task.attempts = entry.task.attempts.saturating_sub(1);
+        }
+        let was_ready = entry.state == State::Ready;
+        match due_ms.filter(|due_ms| *due_ms > now_ms) {
+            Some(due_ms) => {
+                entry.task.due_ms = due_ms;
+                self.unshow(order);
+                let alarm = self.set_alarm(due_ms, Alarm::Task(order));
+                if let Some(entry) = self.work.tasks.get_mut(&order) {
+                    entry.state = State::Hidden(alarm);
+                }
+            }
+            None if was_ready => {}
+            None => {
+                entry.state = State::Ready;
+                self.show(order, now_ms);
+            }
+        }
+    }
+
+    /// A claim's lease has run out: others may take the activity, but until they do the claim can be given back.
+    pub fn lapse_task(&mut self, order: Order, claim: ClaimId, now_ms: u64) {
+        let Some(entry) = self.work.tasks.get_mut(&order) else { return };
+        entry.lapsed = Some(claim);
+        entry.state = State::Ready;
+        self.show(order, now_ms);
+    }
+
+    /// An activity's deliveries were written down.
+    pub fn noted_task(&mut self, order: Order, attempts: u32, version: Version) {
+        if let Some(entry) = self.work.tasks.get_mut(&order) {
+            entry.task.noted = attempts;
+            entry.task.version = version;
+        }
+    }
+
+    /// Removes an activity that is finished or cancelled, and every claim on it.
+    pub fn withdraw(&mut self, order: Order) {
+        self.unshow(order);
+        let Some(entry) = self.work.tasks.remove(&order) else { return };
+        match entry.state {
+            State::Hidden(alarm) => self.alarms.cancel(alarm),
+            State::Claimed(claim) => self.drop_claim(claim),
+            State::Ready => {}
+        }
+        if let Some(lapsed) = entry.lapsed {
+            self.drop_claim(lapsed);
+        }
+        let key = activity_key(&entry.task.activity);
+        if let Some(orders) = self.work.by_activity.get_mut(&key) {
+            orders.retain(|other| *other != order);
+            if orders.is_empty() {
+                self.work.by_activity.remove(&key);
+            }
+        }
+        if let Some(session) = &entry.task.activity.session {
+            self.sessions.left(session);
+        }
+    }
+}

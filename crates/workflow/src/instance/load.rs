@@ -1,0 +1,79 @@
+//! Reading an instance from the store.
+
+use super::{History, Snapshot};
+use crate::records::custom_status::CustomStatus;
+use crate::records::execution::Ended;
+use crate::records::kv::Entries;
+use crate::records::page::Page;
+use crate::records::{decode, head::Head, partition};
+use perennial_store::{Error, Partition, Record, RecordId, Result, ScanQuery, Store};
+use std::sync::Arc;
+
+const PAGE: usize = 1_000;
+
+/// Reads everything of an instance but its queues.
+///
+/// A history that cannot be read is not an error here: it is part of what is known of the instance.
+pub async fn load(store: &dyn Store, instance: &str) -> Result<Snapshot> {
+    let partition = partition(instance);
+    let Some(record) = store.get(&Head::key_in(partition.clone())).await? else {
+        return Ok(Snapshot::default());
+    };
+    let head: Head = decode(&record)?;
+    let history = match history_of(store, &partition, head.execution.id).await {
+        Ok(history) => history,
+        Err(Error::Corrupt(why)) => History::damaged(why),
+        Err(other) => return Err(other),
+    };
+    let kv = if head.kv_keys == 0 { Entries::default() } else { key_values(store, &partition).await? };
+    let custom = if head.custom_version == 0 { None } else { custom(store, &partition).await? };
+    Ok(Snapshot { head: Some((head, record.version)), history, kv: Arc::new(kv), custom: custom.map(Arc::new) })
+}
+
+/// Reads the history of one execution.
+pub async fn history_of(store: &dyn Store, partition: &Partition, execution: u64) -> Result<History> {
+    let mut pages = Vec::new();
+    for record in everything_under(store, partition, Page::of_execution(execution)).await? {
+        pages.push(Arc::new(decode::<Page>(&record)?));
+    }
+    Ok(History::new(pages))
+}
+
+/// Reads the record of one execution that has ended.
+pub async fn ended(store: &dyn Store, partition: &Partition, execution: u64) -> Result<Option<Ended>> {
+    store.get(&Ended::key(partition, execution)).await?.map(|record| decode(&record)).transpose()
+}
+
+/// Reads the records of all executions that have ended, oldest first.
+pub async fn executions(store: &dyn Store, partition: &Partition) -> Result<Vec<Ended>> {
+    let records = everything_under(store, partition, Ended::root()).await?;
+    records.iter().map(decode).collect()
+}
+
+async fn key_values(store: &dyn Store, partition: &Partition) -> Result<Entries> {
+    let root = Entries::root();
+    let mut entries = Entries::default();
+    for record in everything_under(store, partition, root.clone()).await? {
+        if let Some(key) = record.key.id.below(&root) {
+            entries.0.insert(key.to_string(), decode(&record)?);
+        }
+    }
+    Ok(entries)
+}
+
+async fn custom(store: &dyn Store, partition: &Partition) -> Result<Option<CustomStatus>> {
+    store.get(&CustomStatus::key(partition)).await?.map(|record| decode(&record)).transpose()
+}
+
+async fn everything_under(store: &dyn Store, partition: &Partition, under: RecordId) -> Result<Vec<Record>> {
+    let mut query = ScanQuery::under(partition.clone(), under, PAGE);
+    let mut records = Vec::new();
+    loop {
+        let page = store.scan(&query).await?;
+        records.extend(page.records);
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return Ok(records),
+        }
+    }
+}

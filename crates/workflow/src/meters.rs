@@ -1,0 +1,62 @@
+//! Metrics, through the `metrics` facade: a program installs the recorder it likes.
+
+use metrics::{Counter, Gauge, Histogram, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+
+/// Handles of everything that the engine measures.
+pub struct Meters {
+    /// Turns committed.
+    pub turns: Counter,
+    /// Activities finished.
+    pub activities: Counter,
+    /// Messages sent by clients.
+    pub messages: Counter,
+    /// Work that went straight to a dispatcher that waited for it.
+    pub handoffs: Counter,
+    /// Instances found in memory.
+    pub cache_hits: Counter,
+    /// Instances read from the store.
+    pub cache_misses: Counter,
+    /// Leases that ran out before their work was done.
+    pub lapses: Counter,
+    /// Commits made again after the store asked for it.
+    pub retries: Counter,
+    /// Records set aside because they cannot be read.
+    pub quarantined: Counter,
+    /// Messages that wait.
+    pub turn_depth: Gauge,
+    /// Activities that wait.
+    pub work_depth: Gauge,
+    /// Age of the oldest ready message or activity when it was taken.
+    pub wait: Histogram,
+}
+
+impl Meters {
+    /// Registers all of them.
+    pub fn new() -> Self {
+        describe_counter!("perennial_workflow_turns_total", "Turns committed");
+        describe_counter!("perennial_workflow_activities_total", "Activities finished");
+        describe_counter!("perennial_workflow_messages_total", "Messages sent by clients");
+        describe_counter!("perennial_workflow_handoffs_total", "Work that went straight to a waiting dispatcher");
+        describe_counter!("perennial_workflow_cache_hits_total", "Instances found in memory");
+        describe_counter!("perennial_workflow_cache_misses_total", "Instances read from the store");
+        describe_counter!("perennial_workflow_lapses_total", "Leases that ran out");
+        describe_counter!("perennial_workflow_retries_total", "Commits made again after a transient error");
+        describe_counter!("perennial_workflow_quarantined_total", "Queued records that cannot be read");
+        describe_gauge!("perennial_workflow_queue_depth", "Messages (queue=turn) and activities (queue=work) that wait");
+        describe_histogram!("perennial_workflow_wait_seconds", "How long work was ready before it was taken");
+        Self {
+            turns: counter!("perennial_workflow_turns_total"),
+            activities: counter!("perennial_workflow_activities_total"),
+            messages: counter!("perennial_workflow_messages_total"),
+            handoffs: counter!("perennial_workflow_handoffs_total"),
+            cache_hits: counter!("perennial_workflow_cache_hits_total"),
+            cache_misses: counter!("perennial_workflow_cache_misses_total"),
+            lapses: counter!("perennial_workflow_lapses_total"),
+            retries: counter!("perennial_workflow_retries_total"),
+            quarantined: counter!("perennial_workflow_quarantined_total"),
+            turn_depth: gauge!("perennial_workflow_queue_depth", "queue" => "turn"),
+            work_depth: gauge!("perennial_workflow_queue_depth", "queue" => "work"),
+            wait: histogram!("perennial_workflow_wait_seconds"),
+        }
+    }
+}

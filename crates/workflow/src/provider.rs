@@ -1,0 +1,178 @@
+//! The runtime's `Provider`: every call goes straight to the module that does it.
+
+use crate::engine::Workflows;
+use crate::error::from_store;
+use crate::records::partition;
+use crate::{instance, send, turn, work};
+use async_trait::async_trait;
+use duroxide::providers::{
+    DispatcherCapabilityFilter, ExecutionMetadata, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
+    ScheduledActivityIdentifier, SessionFetchConfig, TagFilter, WorkItem,
+};
+use duroxide::{Event, SystemStats};
+use std::collections::HashMap;
+use std::time::Duration;
+
+#[async_trait]
+impl Provider for Workflows {
+    fn name(&self) -> &str {
+        "perennial"
+    }
+
+    fn version(&self) -> &str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    async fn fetch_orchestration_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
+        turn::fetch(&self.engine, lock_timeout, poll_timeout, filter).await
+    }
+
+    async fn ack_orchestration_item(
+        &self,
+        lock_token: &str,
+        execution_id: u64,
+        history_delta: Vec<Event>,
+        worker_items: Vec<WorkItem>,
+        orchestrator_items: Vec<WorkItem>,
+        metadata: ExecutionMetadata,
+        cancelled_activities: Vec<ScheduledActivityIdentifier>,
+    ) -> Result<(), ProviderError> {
+        let turn = turn::Turn::new(
+            execution_id,
+            history_delta,
+            worker_items,
+            orchestrator_items,
+            metadata,
+            cancelled_activities,
+        );
+        turn::ack(&self.engine, lock_token, turn).await
+    }
+
+    async fn abandon_orchestration_item(
+        &self,
+        lock_token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError> {
+        turn::abandon(&self.engine, lock_token, delay, ignore_attempt)
+    }
+
+    async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
+        turn::renew(&self.engine, token, extend_for)
+    }
+
+    async fn enqueue_for_orchestrator(&self, item: WorkItem, delay: Option<Duration>) -> Result<(), ProviderError> {
+        send::message(&self.engine, item, delay).await
+    }
+
+    async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
+        send::activity(&self.engine, item).await
+    }
+
+    async fn fetch_work_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tag_filter: &TagFilter,
+    ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
+        work::fetch(&self.engine, lock_timeout, poll_timeout, session, tag_filter).await
+    }
+
+    async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Result<(), ProviderError> {
+        work::ack(&self.engine, token, completion).await
+    }
+
+    async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
+        work::renew(&self.engine, token, extend_for)
+    }
+
+    async fn abandon_work_item(
+        &self,
+        token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError> {
+        work::abandon(&self.engine, token, delay, ignore_attempt)
+    }
+
+    async fn renew_session_lock(
+        &self,
+        owner_ids: &[&str],
+        extend_for: Duration,
+        idle_timeout: Duration,
+    ) -> Result<usize, ProviderError> {
+        Ok(work::renew_sessions(&self.engine, owner_ids, extend_for, idle_timeout))
+    }
+
+    async fn cleanup_orphaned_sessions(&self, _idle_timeout: Duration) -> Result<usize, ProviderError> {
+        Ok(work::clean_up_sessions(&self.engine))
+    }
+
+    async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
+        let snapshot = self.engine.snapshot_for("read", instance).await?;
+        match snapshot.history.damage() {
+            Some(why) => Err(ProviderError::permanent("read", why)),
+            None => Ok(snapshot.history.events()),
+        }
+    }
+
+    async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Result<Vec<Event>, ProviderError> {
+        const OPERATION: &str = "read_with_execution";
+        let snapshot = self.engine.snapshot_for(OPERATION, instance).await?;
+        if snapshot.head().is_some_and(|head| head.execution.id == execution_id) {
+            return self.read(instance).await;
+        }
+        let history = instance::history_of(&*self.engine.store, &partition(instance), execution_id).await;
+        Ok(history.map_err(|e| from_store(OPERATION, &e))?.events())
+    }
+
+    async fn append_with_execution(
+        &self,
+        instance: &str,
+        execution_id: u64,
+        new_events: Vec<Event>,
+    ) -> Result<(), ProviderError> {
+        turn::append(&self.engine, instance, execution_id, new_events).await
+    }
+
+    fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
+        Some(self)
+    }
+
+    async fn get_custom_status(
+        &self,
+        instance: &str,
+        last_seen_version: u64,
+    ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
+        let snapshot = self.engine.snapshot_for("get_custom_status", instance).await?;
+        let changed = snapshot.custom.as_ref().filter(|custom| custom.version > last_seen_version);
+        Ok(changed.map(|custom| (custom.status.clone(), custom.version)))
+    }
+
+    async fn get_kv_value(&self, instance: &str, key: &str) -> Result<Option<String>, ProviderError> {
+        let snapshot = self.engine.snapshot_for("get_kv_value", instance).await?;
+        Ok(snapshot.kv.get(key).map(str::to_string))
+    }
+
+    async fn get_kv_all_values(&self, instance: &str) -> Result<HashMap<String, String>, ProviderError> {
+        let snapshot = self.engine.snapshot_for("get_kv_all_values", instance).await?;
+        Ok(snapshot.kv.newest().map(|(key, value)| (key.to_string(), value.to_string())).collect())
+    }
+
+    async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>, ProviderError> {
+        let snapshot = self.engine.snapshot_for("get_instance_stats", instance).await?;
+        Ok(snapshot.head().map(|head| SystemStats {
+            history_event_count: head.execution.events,
+            history_size_bytes: head.execution.bytes,
+            queue_pending_count: snapshot.history.carried_forward(),
+            kv_user_key_count: snapshot.kv.newest().count() as u64,
+            kv_total_value_bytes: snapshot.kv.newest().map(|(_, value)| value.len() as u64).sum(),
+        }))
+    }
+}

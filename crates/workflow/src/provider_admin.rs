@@ -1,0 +1,99 @@
+//! The runtime's `ProviderAdmin`: every call goes straight to the module that does it.
+
+use crate::admin::{delete, inspect, prune, totals};
+use crate::engine::Workflows;
+use crate::error::from_store;
+use async_trait::async_trait;
+use duroxide::Event;
+use duroxide::providers::{
+    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, Provider, ProviderAdmin,
+    ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
+};
+
+#[async_trait]
+impl ProviderAdmin for Workflows {
+    async fn list_instances(&self) -> Result<Vec<String>, ProviderError> {
+        inspect::ids(&self.engine, "list_instances", &inspect::all()).await
+    }
+
+    async fn list_instances_by_status(&self, status: &str) -> Result<Vec<String>, ProviderError> {
+        inspect::ids(&self.engine, "list_instances_by_status", &inspect::with_status(status)).await
+    }
+
+    async fn list_executions(&self, instance: &str) -> Result<Vec<u64>, ProviderError> {
+        inspect::executions(&self.engine, instance).await
+    }
+
+    async fn read_history_with_execution_id(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<Vec<Event>, ProviderError> {
+        self.read_with_execution(instance, execution_id).await
+    }
+
+    async fn read_history(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
+        self.read(instance).await
+    }
+
+    async fn latest_execution_id(&self, instance: &str) -> Result<u64, ProviderError> {
+        let snapshot = self.engine.snapshot_for("latest_execution_id", instance).await?;
+        Ok(snapshot.head().map_or(duroxide::INITIAL_EXECUTION_ID, |head| head.execution.id))
+    }
+
+    async fn get_instance_info(&self, instance: &str) -> Result<InstanceInfo, ProviderError> {
+        inspect::instance_info(&self.engine, instance).await
+    }
+
+    async fn get_execution_info(&self, instance: &str, execution_id: u64) -> Result<ExecutionInfo, ProviderError> {
+        inspect::execution_info(&self.engine, instance, execution_id).await
+    }
+
+    async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError> {
+        let tally = self.engine.store.tally().await.map_err(|e| from_store("get_system_metrics", &e))?;
+        Ok(totals::metrics(&tally))
+    }
+
+    async fn get_queue_depths(&self) -> Result<QueueDepths, ProviderError> {
+        let (board, now_ms) = self.engine.board.lock();
+        let (orchestrator_queue, worker_queue) = board.depths(now_ms);
+        Ok(QueueDepths { orchestrator_queue, worker_queue, timer_queue: 0 })
+    }
+
+    async fn list_children(&self, instance_id: &str) -> Result<Vec<String>, ProviderError> {
+        inspect::ids(&self.engine, "list_children", &inspect::children_of(instance_id)).await
+    }
+
+    async fn get_parent_id(&self, instance_id: &str) -> Result<Option<String>, ProviderError> {
+        Ok(inspect::existing(&self.engine, "get_parent_id", instance_id).await?.1.parent)
+    }
+
+    async fn get_instance_tree(&self, instance_id: &str) -> Result<InstanceTree, ProviderError> {
+        let all_ids = inspect::tree(&self.engine, "get_instance_tree", instance_id).await?;
+        Ok(InstanceTree { root_id: instance_id.to_string(), all_ids })
+    }
+
+    async fn delete_instances_atomic(
+        &self,
+        ids: &[String],
+        force: bool,
+    ) -> Result<DeleteInstanceResult, ProviderError> {
+        delete::atomically(&self.engine, ids, force).await
+    }
+
+    async fn delete_instance_bulk(&self, filter: InstanceFilter) -> Result<DeleteInstanceResult, ProviderError> {
+        delete::in_bulk(&self.engine, filter).await
+    }
+
+    async fn prune_executions(&self, instance_id: &str, options: PruneOptions) -> Result<PruneResult, ProviderError> {
+        prune::one(&self.engine, instance_id, &options).await
+    }
+
+    async fn prune_executions_bulk(
+        &self,
+        filter: InstanceFilter,
+        options: PruneOptions,
+    ) -> Result<PruneResult, ProviderError> {
+        prune::in_bulk(&self.engine, &filter, &options).await
+    }
+}

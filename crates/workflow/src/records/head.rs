@@ -1,0 +1,88 @@
+//! The head: the one record that every turn of an instance replaces, and so its fence.
+
+use super::{encode, execution::Execution, partition};
+use perennial_store::{Draft, Key, Listing, Partition, RecordId, Result};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// The kind under which named instances are listed.
+pub const KIND: &str = "instance";
+
+/// What is always known of an instance. Small, whatever the instance does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Head {
+    /// The workflow's name; `None` until a turn has told it.
+    pub name: Option<String>,
+    /// The workflow's version.
+    pub version: Option<String>,
+    /// The instance that started this one as a sub-workflow.
+    pub parent: Option<String>,
+    /// When the first turn was committed.
+    pub created_ms: u64,
+    /// When the last turn was committed.
+    pub updated_ms: u64,
+    /// The current execution.
+    pub execution: Execution,
+    /// How many turns were committed; names the next page.
+    pub turns: u64,
+    /// How often pending values of the key-value store were made final, see [`super::kv`].
+    pub kv_epoch: u64,
+    /// How many `kv` records there are.
+    pub kv_keys: u64,
+    /// How often the custom status was changed.
+    pub custom_version: u64,
+}
+
+impl Head {
+    /// The head of an instance that has had no turn.
+    pub fn new(execution: u64, now_ms: u64) -> Self {
+        Self {
+            name: None,
+            version: None,
+            parent: None,
+            created_ms: now_ms,
+            updated_ms: now_ms,
+            execution: Execution::new(execution, now_ms),
+            turns: 0,
+            kv_epoch: 0,
+            kv_keys: 0,
+            custom_version: 0,
+        }
+    }
+
+    /// Where the head of an instance is.
+    pub fn key(instance: &str) -> Key {
+        Self::key_in(partition(instance))
+    }
+
+    /// Where the head of a partition is.
+    pub fn key_in(partition: Partition) -> Key {
+        Key::new(partition, RecordId::of("head"))
+    }
+
+    /// The state of the instance as people see it: one that continued as new is running.
+    pub fn status(&self) -> &str {
+        if self.is_terminal() { &self.execution.status } else { "Running" }
+    }
+
+    /// Whether the instance has ended for good.
+    pub fn is_terminal(&self) -> bool {
+        matches!(self.execution.status.as_str(), "Completed" | "Failed")
+    }
+
+    /// The record to write. Only instances that have a name are listed.
+    pub fn draft(&self, key: Key) -> Result<Draft> {
+        let draft = Draft::new(key, encode(self)?);
+        Ok(match &self.name {
+            None => draft,
+            Some(name) => draft.listed(Listing {
+                kind: Cow::Borrowed(KIND),
+                status: Cow::Owned(self.status().to_string()),
+                name: name.clone(),
+                parent: self.parent.clone(),
+                created_ms: self.created_ms,
+                completed_ms: if self.is_terminal() { self.execution.completed_ms } else { None },
+            }),
+        })
+    }
+}

@@ -1,0 +1,35 @@
+//! Pages: history, a turn at a time.
+
+use super::encode;
+use duroxide::Event;
+use perennial_store::{Draft, Key, Partition, RecordId, Result};
+use serde::{Deserialize, Serialize};
+
+/// The events that one turn added to the history of one execution.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Page {
+    /// The events, as the runtime gave them.
+    pub events: Vec<Event>,
+}
+
+impl Page {
+    /// The start of the ids of all pages.
+    pub fn root() -> RecordId {
+        RecordId::of("page")
+    }
+
+    /// The start of the ids of all pages of an execution.
+    pub fn of_execution(execution: u64) -> RecordId {
+        Self::root().number(execution)
+    }
+
+    /// Where a turn's page is.
+    pub fn key(partition: &Partition, execution: u64, turn: u64) -> Key {
+        Key::new(partition.clone(), Self::of_execution(execution).number(turn))
+    }
+
+    /// The record to write.
+    pub fn draft(&self, key: Key) -> Result<Draft> {
+        Ok(Draft::new(key, encode(self)?))
+    }
+}

@@ -1,0 +1,179 @@
+//! Opening and leaving a store: what is only in memory is rebuilt at the one and written down at the other.
+
+use crate::board::{Letter, Sort, Task};
+use crate::engine::Engine;
+use crate::records::envelope::Envelope;
+use crate::records::work::Activity;
+use crate::records::{instance_of, message, work};
+use perennial_store::{
+    Commit, Draft, DueQuery, Error, Key, Lane, Op, Partition, Place, Record, RecordId, Result, Sharing,
+    Topics,
+};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tracing::{info, warn};
+
+/// Queued records that cannot be read stand here, by the queue that they came from, until a version of
+/// perennial that can read them opens the store.
+const QUARANTINE: &str = "quarantine";
+
+const PAGE: usize = 1_000;
+
+/// Tells that the store was left in order: every delivery count is written down.
+fn clean_marker() -> Key {
+    Key::new(Partition::new("wf-engine"), RecordId::of("clean"))
+}
+
+/// Fills the board from the store.
+pub async fn recover(engine: &Engine) -> Result<()> {
+    if engine.store.sharing() != Sharing::Exclusive || engine.store.limits().partitions_per_commit < 2 {
+        let why = "the workflow engine needs a store that is its own and that commits across partitions";
+        return Err(Error::Invalid(why.to_string()));
+    }
+    let clean = engine.store.get(&clean_marker()).await?.is_some();
+    let mut found = 0;
+    for lane in [message::LANE.name, Cow::Borrowed(work::LANE)] {
+        let set_aside = Topics::These { topics: BTreeSet::from([Arc::from(&*lane)]), default: false };
+        found += admit_all(engine, &lane, Topics::All, clean).await?;
+        found += admit_all(engine, QUARANTINE, set_aside, clean).await?;
+    }
+    if clean {
+        engine.commit(Commit::new(vec![Op::Remove(clean_marker())]).relaxed()).await?;
+    }
+    info!(pending = found, clean, "workflows opened");
+    Ok(())
+}
+
+async fn admit_all(engine: &Engine, lane: &str, topics: Topics, clean: bool) -> Result<usize> {
+    let mut query = DueQuery { topics, ..DueQuery::new(&Lane::new(""), u64::MAX, PAGE) };
+    query.lane = Cow::Owned(lane.to_string());
+    let mut found = 0;
+    loop {
+        let page = engine.store.due(&query).await?;
+        found += page.records.len();
+        query.after = page.records.last().and_then(|record| record.place.as_ref()).map(|place| place.order);
+        for record in page.records {
+            admit(engine, record, clean).await?;
+        }
+        if !page.more {
+            return Ok(found);
+        }
+    }
+}
+
+/// Puts a queued record on the board; one that cannot be read is set aside, in nobody's way.
+pub async fn admit(engine: &Engine, record: Record, clean: bool) -> Result<()> {
+    let Some(place) = record.place.clone() else { return Ok(()) };
+    engine.orders.pass(place.order);
+    let set_aside = place.lane.name == QUARANTINE;
+    let lane: Arc<str> = match (&place.lane.topic, set_aside) {
+        (Some(topic), true) => Arc::clone(topic),
+        _ => Arc::from(&*place.lane.name),
+    };
+    let opened = Envelope::open(&record).and_then(|envelope| sort(&lane, envelope, &record.key));
+    match opened {
+        Err(_) if set_aside => Ok(()),
+        Err(why) => quarantine(engine, record, place, &lane, &why).await,
+        Ok(queued) => {
+            let record = if set_aside { release(engine, record, place, &queued).await? } else { record };
+            put_on_board(engine, record, queued, clean);
+            Ok(())
+        }
+    }
+}
+
+enum Queued {
+    Message(Envelope),
+    Activity(Envelope, Activity),
+}
+
+fn sort(lane: &str, envelope: Envelope, key: &Key) -> Result<Queued> {
+    let activity = Activity::of(&envelope.item);
+    match (lane == work::LANE, activity) {
+        (true, Some(activity)) => Ok(Queued::Activity(envelope, activity)),
+        (false, None) => Ok(Queued::Message(envelope)),
+        _ => Err(Error::Corrupt(format!("record {key} is in the wrong queue"))),
+    }
+}
+
+fn put_on_board(engine: &Engine, record: Record, queued: Queued, clean: bool) {
+    let Some(place) = record.place else { return };
+    // A process that died may have handed out anything that was queued, once, without writing it down.
+    let floor = u32::from(!clean);
+    let bytes = record.body.len();
+    match queued {
+        Queued::Message(envelope) => {
+            let instance: Arc<str> = Arc::from(instance_of(&record.key.partition));
+            let letter = Letter {
+                version: record.version,
+                due_ms: place.due_ms,
+                attempts: envelope.attempts.max(floor),
+                noted: envelope.attempts,
+                old: true,
+                sort: Sort::of(&envelope.item),
+                body: engine.body(envelope.item, bytes),
+            };
+            let pin = engine.known_pin(&instance);
+            let (mut board, now_ms) = engine.board.lock();
+            board.post(&instance, place.order, letter, pin, now_ms);
+        }
+        Queued::Activity(envelope, activity) => {
+            let task = Task {
+                key: record.key,
+                version: record.version,
+                activity,
+                attempts: envelope.attempts.max(floor),
+                noted: envelope.attempts,
+                old: true,
+                body: engine.body(envelope.item, bytes),
+                due_ms: place.due_ms,
+            };
+            let (mut board, now_ms) = engine.board.lock();
+            board.offer(place.order, task, now_ms);
+        }
+    }
+}
+
+async fn quarantine(engine: &Engine, record: Record, place: Place, lane: &str, why: &Error) -> Result<()> {
+    warn!(partition = %record.key.partition, id = %record.key.id, %why, "a queued record cannot be read: set aside");
+    engine.meters.quarantined.increment(1);
+    let lane = Lane { name: Cow::Borrowed(QUARANTINE), topic: Some(Arc::from(lane)) };
+    let draft = Draft::new(record.key, record.body).placed(Place { lane, ..place });
+    engine.commit(Commit::new(vec![Op::Replace(draft, record.version)])).await?;
+    Ok(())
+}
+
+/// Puts a record that was set aside back into its queue.
+async fn release(engine: &Engine, mut record: Record, place: Place, queued: &Queued) -> Result<Record> {
+    let lane = match queued {
+        Queued::Message(_) => message::LANE,
+        Queued::Activity(_, activity) => Lane::topic(work::LANE, activity.tag.clone()),
+    };
+    let place = Place { lane, ..place };
+    let draft = Draft::new(record.key.clone(), record.body.clone()).placed(place.clone());
+    let committed = engine.commit(Commit::new(vec![Op::Replace(draft, record.version)])).await?;
+    record.version = crate::engine::written(&committed, 0);
+    record.place = Some(place);
+    Ok(record)
+}
+
+/// Writes every delivery count down, so that the next opening need not assume the worst.
+pub async fn leave(engine: &Engine) -> Result<()> {
+    let (keys, attempts): (Vec<Key>, Vec<u32>) = {
+        let (board, _) = engine.board.lock();
+        let letters = board.turns().unnoted().map(|(instance, order, letter)| (message::key(instance, order), letter.attempts));
+        let tasks = board.work().unnoted().map(|(_, task)| (task.key.clone(), task.attempts));
+        letters.chain(tasks).unzip()
+    };
+    let mut ops = vec![Op::Put(Draft::new(clean_marker(), "{}"))];
+    for (key, attempts) in keys.into_iter().zip(attempts) {
+        let Some(record) = engine.store.get(&key).await? else { continue };
+        let Some(place) = record.place.clone() else { continue };
+        let envelope = Envelope::open(&record)?;
+        let body = Envelope::body(&envelope.item, attempts)?;
+        ops.push(Op::Replace(Draft::new(key, body).placed(place), record.version));
+    }
+    engine.commit(Commit::new(ops)).await?;
+    Ok(())
+}

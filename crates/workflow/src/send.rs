@@ -1,0 +1,70 @@
+//! Messages and activities from outside: clients, and tests that fill queues by hand.
+
+use crate::engine::{Engine, Offer, Post, written};
+use crate::error::{from_store, wrong_item};
+use crate::instance::Snapshot;
+use crate::records::head::Head;
+use crate::records::partition;
+use crate::shield::Shield;
+use duroxide::providers::{ProviderError, WorkItem};
+use perennial_store::{Commit, Error, Expect, Op, Slot};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Sends a message to an instance, to be seen after `delay`.
+pub async fn message(engine: &Arc<Engine>, item: WorkItem, delay: Option<Duration>) -> Result<(), ProviderError> {
+    const OPERATION: &str = "enqueue_for_orchestrator";
+    let due_ms = delay.map_or(0, |delay| engine.clock.now_ms() + delay.as_millis() as u64);
+    let post = Post::new(engine, item, due_ms, 0).map_err(|e| from_store(OPERATION, &e))?;
+    let (post, create) = post.ok_or_else(|| wrong_item(OPERATION, "a message to an instance"))?;
+    let engine = Arc::clone(engine);
+    Shield::new(async move { store(&engine, post, create).await.map_err(|e| from_store(OPERATION, &e)) }).await
+}
+
+/// Stores a message. A start also finds out whether the instance is new, so that nobody has to read to know.
+async fn store(engine: &Engine, post: Post, create: Op) -> Result<(), Error> {
+    let head = Head::key(&post.instance);
+    let slot = Slot::of(&head.partition);
+    let mut committed = None;
+    if post.sort == crate::board::Sort::Start && engine.cache.peek(&post.instance).is_none() {
+        let began = engine.cache.begin(slot);
+        let new = Commit::new(vec![create.clone(), Op::Check(head, Expect::Absent)]);
+        match engine.commit(new).await {
+            Ok(done) => {
+                engine.cache.fill(&post.instance, slot, began, Arc::new(Snapshot::default()));
+                committed = Some(done);
+            }
+            Err(Error::Conflict { op: 1, .. }) => {}
+            Err(other) => return Err(other),
+        }
+    }
+    let committed = match committed {
+        Some(committed) => committed,
+        None => engine.commit(Commit::new(vec![create])).await?,
+    };
+    engine.meters.messages.increment(1);
+    let pin = engine.known_pin(&post.instance);
+    let (mut board, now_ms) = engine.board.lock();
+    board.post(&post.instance, post.order, post.letter(written(&committed, post.op)), pin, now_ms);
+    Ok(())
+}
+
+/// Puts an activity into the queue without a turn.
+pub async fn activity(engine: &Arc<Engine>, item: WorkItem) -> Result<(), ProviderError> {
+    const OPERATION: &str = "enqueue_for_worker";
+    let offer = Offer::new(engine, item, 0).map_err(|e| from_store(OPERATION, &e))?;
+    let (offer, create) = offer.ok_or_else(|| wrong_item(OPERATION, "an activity"))?;
+    let engine = Arc::clone(engine);
+    Shield::new(async move {
+        let committed = engine.commit(Commit::new(vec![create])).await.map_err(|e| from_store(OPERATION, &e))?;
+        let (mut board, now_ms) = engine.board.lock();
+        board.offer(offer.order, offer.task(written(&committed, offer.op)), now_ms);
+        Ok(())
+    })
+    .await
+}
+
+/// The slot of an instance.
+pub fn slot_of(instance: &str) -> Slot {
+    Slot::of(&partition(instance))
+}

@@ -1,0 +1,17 @@
+//! What can be set.
+
+/// Settings of the workflow engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How much memory recent instances may take, in bytes.
+    pub cache_bytes: u64,
+    /// Queued items whose body is larger than this, in bytes, are read from the store when they are handed out
+    /// instead of being kept in memory while they wait.
+    pub held_body_bytes: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { cache_bytes: 128 << 20, held_body_bytes: 16 << 10 }
+    }
+}

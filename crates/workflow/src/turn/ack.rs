@@ -1,0 +1,195 @@
+//! Finishing a turn: one commit, fenced by the version of the instance's head.
+
+use super::plan::{DuplicateEvent, Ground, Plan, check_events, plan};
+use crate::board::{ClaimId, Pin, Subject};
+use crate::engine::{Engine, written};
+use crate::error::{dead_token, from_store};
+use crate::instance::{self, Snapshot};
+use crate::records::partition;
+use crate::shield::Shield;
+use duroxide::Event;
+use duroxide::providers::{ExecutionMetadata, ProviderError, ScheduledActivityIdentifier, WorkItem};
+use perennial_store::{Committed, Error, Slot};
+use std::collections::HashSet;
+use std::sync::Arc;
+use tracing::{Instrument, debug, debug_span};
+
+const OPERATION: &str = "ack_orchestration_item";
+
+/// What a turn wants to become durable.
+#[derive(Default)]
+pub struct Turn {
+    /// The execution that it belongs to.
+    pub execution: u64,
+    /// What happened.
+    pub events: Vec<Event>,
+    /// Activities to queue.
+    pub activities: Vec<WorkItem>,
+    /// Messages to send, to this instance or others.
+    pub messages: Vec<WorkItem>,
+    /// Activities to cancel: instance, execution, id.
+    pub cancelled: HashSet<(String, u64, u64)>,
+    /// The state of the execution, if it changes.
+    pub status: Option<String>,
+    /// Its output.
+    pub output: Option<String>,
+    /// The workflow's name.
+    pub name: Option<String>,
+    /// The workflow's version.
+    pub version: Option<String>,
+    /// The instance's parent.
+    pub parent: Option<String>,
+    /// The runtime version that the execution is bound to.
+    pub pinned: Option<semver::Version>,
+}
+
+impl Turn {
+    /// A turn as the runtime gives it.
+    pub fn new(
+        execution: u64,
+        events: Vec<Event>,
+        activities: Vec<WorkItem>,
+        messages: Vec<WorkItem>,
+        metadata: ExecutionMetadata,
+        cancelled: Vec<ScheduledActivityIdentifier>,
+    ) -> Self {
+        let cancelled = cancelled.into_iter().map(|one| (one.instance, one.execution_id, one.activity_id)).collect();
+        Self {
+            execution,
+            events,
+            activities,
+            messages,
+            cancelled,
+            status: metadata.status,
+            output: metadata.output,
+            name: metadata.orchestration_name,
+            version: metadata.orchestration_version,
+            parent: metadata.parent_instance_id,
+            pinned: metadata.pinned_duroxide_version,
+        }
+    }
+}
+
+/// Makes a turn durable and ends its claim.
+pub async fn ack(engine: &Arc<Engine>, token: &str, turn: Turn) -> Result<(), ProviderError> {
+    let id = engine.board.claim_of(token).ok_or_else(|| dead_token(OPERATION))?;
+    let ground = begin(engine, id, &turn).ok_or_else(|| dead_token(OPERATION))?;
+    let span = debug_span!("turn", instance = %ground.instance, execution = turn.execution,
+        turn = ground.snapshot.head().map_or(0, |head| head.turns));
+    let engine = Arc::clone(engine);
+    Shield::new(async move { finish(&engine, id, ground, turn).await }.instrument(span)).await
+}
+
+/// Checks the claim and makes sure that it does not run out while the commit is under way.
+fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<Ground> {
+    let (mut board, now_ms) = engine.board.lock();
+    board.advance(now_ms);
+    let claim = board.live_claim(id, now_ms)?;
+    let Subject::Turn { instance, orders, snapshot: Some(snapshot) } = claim.subject.clone() else { return None };
+    claim.committing = true;
+    let mut cancelled = Vec::new();
+    for (instance, execution, activity) in &turn.cancelled {
+        for order in board.work().of_activity(&Arc::from(instance.as_str()), *execution, *activity) {
+            cancelled.extend(board.work().task(*order).map(|task| (*order, task.key.clone())));
+        }
+    }
+    Some(Ground { instance, snapshot, orders, cancelled, ended: None })
+}
+
+async fn finish(engine: &Engine, id: ClaimId, mut ground: Ground, turn: Turn) -> Result<(), ProviderError> {
+    let outcome = commit(engine, &mut ground, turn).await;
+    match outcome {
+        Ok((plan, committed)) => {
+            engine.meters.turns.increment(1);
+            settle(engine, &ground, plan, &committed, Some(id));
+            debug!("turn committed");
+            Ok(())
+        }
+        Err(error) => {
+            let (mut board, now_ms) = engine.board.lock();
+            if let Some(claim) = board.claim(id) {
+                claim.committing = false;
+                let until_ms = claim.until_ms.max(now_ms);
+                board.extend(id, until_ms);
+            }
+            Err(error)
+        }
+    }
+}
+
+async fn commit(engine: &Engine, ground: &mut Ground, turn: Turn) -> Result<(Plan, Committed), ProviderError> {
+    let failed = |e: Error| from_store(OPERATION, &e);
+    ground.ended = other_execution(engine, ground, turn.execution).await.map_err(failed)?;
+    check_events(ground, &turn).map_err(|DuplicateEvent(event)| {
+        let message = format!("Duplicate event: execution {} already has an event {event}", turn.execution);
+        ProviderError::permanent(OPERATION, message)
+    })?;
+    let mut plan = plan(engine, ground, turn).map_err(failed)?;
+    let committed = engine.commit(std::mem::take(&mut plan.commit)).await.map_err(failed)?;
+    Ok((plan, committed))
+}
+
+/// The record of an execution that the plan needs beside the current one; usually there is none.
+async fn other_execution(
+    engine: &Engine,
+    ground: &Ground,
+    execution: u64,
+) -> Result<Option<crate::records::execution::Ended>, Error> {
+    let Some(current) = ground.snapshot.head().map(|head| &head.execution) else { return Ok(None) };
+    let wanted = match execution.cmp(&current.id) {
+        std::cmp::Ordering::Less => Some(execution),
+        std::cmp::Ordering::Greater => (current.recorded && !current.fresh).then_some(current.id),
+        std::cmp::Ordering::Equal => None,
+    };
+    match wanted {
+        None => Ok(None),
+        Some(wanted) => instance::ended(&*engine.store, &partition(&ground.instance), wanted).await,
+    }
+}
+
+/// Makes memory agree with what was committed.
+fn settle(engine: &Engine, ground: &Ground, plan: Plan, committed: &Committed, claim: Option<ClaimId>) {
+    let instance = &ground.instance;
+    let pin = Pin::of(plan.head.execution.pinned.as_ref());
+    let snapshot = Snapshot {
+        head: Some((plan.head, written(committed, 0))),
+        history: plan.history,
+        kv: plan.kv,
+        custom: plan.custom,
+    };
+    engine.cache.put(instance, Slot::of(&partition(instance)), Arc::new(snapshot));
+    let pins: Vec<Pin> = plan.posts.iter().map(|post| engine.known_pin(&post.instance)).collect();
+    let (mut board, now_ms) = engine.board.lock();
+    board.consume(instance, &ground.orders);
+    for order in plan.withdrawn {
+        board.withdraw(order);
+    }
+    for offer in plan.offers {
+        let version = written(committed, offer.op);
+        board.offer(offer.order, offer.task(version), now_ms);
+    }
+    for (post, pin) in plan.posts.into_iter().zip(pins) {
+        let version = written(committed, post.op);
+        board.post(&post.instance, post.order, post.letter(version), pin, now_ms);
+    }
+    board.pin(instance, pin);
+    if let Some(claim) = claim {
+        board.drop_claim(claim);
+        board.let_go(instance, claim);
+    }
+}
+
+/// Adds events to an execution outside any turn.
+pub async fn append(engine: &Arc<Engine>, instance: &str, execution: u64, events: Vec<Event>) -> Result<(), ProviderError> {
+    let instance: Arc<str> = Arc::from(instance);
+    let snapshot = engine.snapshot_for("append_with_execution", &instance).await?;
+    let mut ground = Ground { instance, snapshot, orders: Vec::new(), cancelled: Vec::new(), ended: None };
+    let turn = Turn { execution, events, ..Turn::default() };
+    let engine = Arc::clone(engine);
+    Shield::new(async move {
+        let (plan, committed) = commit(&engine, &mut ground, turn).await?;
+        settle(&engine, &ground, plan, &committed, None);
+        Ok(())
+    })
+    .await
+}

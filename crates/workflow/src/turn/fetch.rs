@@ -1,0 +1,238 @@
+//! Handing out a turn.
+
+use crate::board::{Body, ClaimId, Letter, Pin, Sort, Subject, Waiting, Want, Window};
+use crate::engine::{Engine, note_durability, written};
+use crate::error::from_store;
+use crate::instance::Snapshot;
+use crate::records::envelope::Envelope;
+use crate::records::message;
+use duroxide::INITIAL_EXECUTION_ID;
+use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, ProviderError, WorkItem};
+use perennial_store::{Commit, Error, Op, Order};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tracing::{error, trace};
+
+const OPERATION: &str = "fetch_orchestration_item";
+
+/// A turn as the runtime takes it: the item, the token, and how often it was handed out.
+pub type Fetched = (OrchestrationItem, String, u32);
+
+/// Hands out the oldest turn that the filter admits, waiting for one until `poll` has passed.
+pub async fn fetch(
+    engine: &Arc<Engine>,
+    lock: Duration,
+    poll: Duration,
+    filter: Option<&DispatcherCapabilityFilter>,
+) -> Result<Option<Fetched>, ProviderError> {
+    let window = Window::of(filter);
+    let deadline_ms = engine.clock.now_ms() + poll.as_millis() as u64;
+    let mut waiting: Option<Waiting> = None;
+    loop {
+        if let Some(taken) = take(engine, &window, lock, waiting.as_ref()) {
+            drop(waiting.take());
+            if let Some(fetched) = prepare(engine, taken, &window, lock).await.map_err(|e| from_store(OPERATION, &e))? {
+                return Ok(Some(fetched));
+            }
+        } else if engine.clock.now_ms() >= deadline_ms {
+            return Ok(None);
+        } else if let Some(waiting) = &waiting {
+            waiting.sleep(deadline_ms).await;
+            // Completions that became durable together should be one turn: let their senders post them first.
+            tokio::task::yield_now().await;
+        } else {
+            waiting = Some(engine.board.wait(Want::Turn(window.clone())));
+        }
+    }
+}
+
+/// A claim on an instance that has not been handed out yet; dropped, it never was.
+struct Taken<'a> {
+    engine: &'a Engine,
+    claim: ClaimId,
+    instance: Arc<str>,
+    letters: Vec<(Order, Letter)>,
+    kept: bool,
+}
+
+impl Taken<'_> {
+    fn orders(&self) -> Vec<Order> {
+        self.letters.iter().map(|(order, _)| *order).collect()
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            let orders = self.orders();
+            let (mut board, _) = self.engine.board.lock();
+            board.uncount(&self.instance, &orders);
+            board.drop_claim(self.claim);
+            board.let_go(&self.instance, self.claim);
+        }
+    }
+}
+
+fn take<'a>(engine: &'a Engine, window: &Window, lock: Duration, waiting: Option<&Waiting>) -> Option<Taken<'a>> {
+    let (mut board, now_ms) = engine.board.lock();
+    board.advance(now_ms);
+    let Some((_, instance)) = board.turns().first(|pin| window.admits(pin)) else {
+        board.found_nothing(waiting);
+        return None;
+    };
+    let subject = Subject::Turn { instance: Arc::clone(&instance), orders: Vec::new(), snapshot: None };
+    let claim = board.make_claim(subject, now_ms + lock.as_millis() as u64);
+    let letters = board.hold(&instance, claim);
+    Some(Taken { engine, claim, instance, letters, kept: false })
+}
+
+/// Reads what the turn needs. `None` if it turns out that there is none to hand out.
+async fn prepare(engine: &Engine, mut taken: Taken<'_>, window: &Window, lock: Duration) -> Result<Option<Fetched>, Error> {
+    let snapshot = match engine.snapshot(&taken.instance).await {
+        Err(Error::Corrupt(why)) => {
+            error!(instance = %taken.instance, why, "the head of an instance cannot be read: the instance is set aside");
+            set_aside(engine, &mut taken);
+            return Ok(None);
+        }
+        other => other?,
+    };
+    let pin = Pin::of(snapshot.head().and_then(|head| head.execution.pinned.as_ref()));
+    let admitted = window.admits(&pin);
+    engine.board.lock().0.pin(&taken.instance, pin);
+    if !admitted {
+        return Ok(None);
+    }
+    let messages = open(engine, &taken).await?;
+    let Some((name, version)) = name(&snapshot, &messages) else {
+        orphans(engine, taken).await?;
+        return Ok(None);
+    };
+    match note(engine, &taken).await {
+        // The instance was deleted meanwhile.
+        Err(Error::Conflict { .. }) => return Ok(None),
+        outcome => outcome?,
+    }
+    let attempt = taken.letters.iter().map(|(_, letter)| letter.attempts).max().unwrap_or(1);
+    let orders = taken.orders();
+    let (mut board, now_ms) = engine.board.lock();
+    board.extend(taken.claim, now_ms + lock.as_millis() as u64);
+    if let Some(claim) = board.claim(taken.claim) {
+        claim.subject =
+            Subject::Turn { instance: Arc::clone(&taken.instance), orders, snapshot: Some(Arc::clone(&snapshot)) };
+    }
+    taken.kept = true;
+    drop(board);
+    let token = engine.board.token(taken.claim);
+    trace!(instance = %taken.instance, messages = messages.len(), attempt, "turn handed out");
+    Ok(Some((item(&taken.instance, &snapshot, name, version, messages), token, attempt)))
+}
+
+fn item(instance: &str, snapshot: &Snapshot, name: String, version: String, messages: Vec<WorkItem>) -> OrchestrationItem {
+    let head = snapshot.head();
+    let damage = snapshot.history.damage();
+    OrchestrationItem {
+        instance: instance.to_string(),
+        orchestration_name: name,
+        execution_id: head.map_or(INITIAL_EXECUTION_ID, |head| head.execution.id),
+        version,
+        history: if damage.is_some() { Vec::new() } else { snapshot.history.events() },
+        messages,
+        history_error: damage.map(str::to_string),
+        kv_snapshot: match (head, damage) {
+            (Some(head), None) => snapshot.kv.snapshot(head.kv_epoch),
+            _ => HashMap::new(),
+        },
+    }
+}
+
+/// What the workflow is called: by its head, its history, or the message that starts it.
+fn name(snapshot: &Snapshot, messages: &[WorkItem]) -> Option<(String, String)> {
+    let unknown = || "unknown".to_string();
+    if let Some(head) = snapshot.head() {
+        if let Some(name) = &head.name {
+            return Some((name.clone(), head.version.clone().unwrap_or_else(unknown)));
+        }
+    }
+    let started = messages.iter().find_map(|message| match message {
+        WorkItem::StartOrchestration { orchestration, version, .. }
+        | WorkItem::ContinueAsNew { orchestration, version, .. } => {
+            Some((orchestration.clone(), version.clone().unwrap_or_else(unknown)))
+        }
+        _ => None,
+    });
+    let unnamed = || snapshot.history.damage().map(|_| (unknown(), unknown()));
+    snapshot.history.started_as().or(started).or_else(unnamed)
+}
+
+/// The messages themselves. What is not in memory is read from the store.
+async fn open(engine: &Engine, taken: &Taken<'_>) -> Result<Vec<WorkItem>, Error> {
+    let mut messages = Vec::with_capacity(taken.letters.len());
+    for (order, letter) in &taken.letters {
+        match &letter.body {
+            Body::Held(item) => messages.push(WorkItem::clone(item)),
+            Body::Stored => {
+                let key = message::key(&taken.instance, *order);
+                if let Some(record) = engine.store.get(&key).await? {
+                    messages.push(Envelope::open(&record)?.item);
+                }
+            }
+        }
+    }
+    Ok(messages)
+}
+
+/// Messages to an instance that does not exist: those for its queues are dropped, others wait for a start.
+async fn orphans(engine: &Engine, mut taken: Taken<'_>) -> Result<(), Error> {
+    if taken.letters.iter().any(|(_, letter)| letter.sort != Sort::Queue) {
+        set_aside(engine, &mut taken);
+        return Ok(());
+    }
+    let orders = taken.orders();
+    let remove = orders.iter().map(|order| Op::Remove(message::key(&taken.instance, *order))).collect();
+    engine.commit(Commit::new(remove).relaxed()).await?;
+    engine.board.lock().0.consume(&taken.instance, &orders);
+    Ok(())
+}
+
+fn set_aside(engine: &Engine, taken: &mut Taken<'_>) {
+    let orders = taken.orders();
+    let (mut board, _) = engine.board.lock();
+    board.uncount(&taken.instance, &orders);
+    board.drop_claim(taken.claim);
+    board.park(&taken.instance, taken.claim);
+    taken.kept = true;
+}
+
+/// Writes delivery counts down where memory is not enough: a message that was delivered before, or that was
+/// there when the store was opened, may be the one that brings the process down.
+async fn note(engine: &Engine, taken: &Taken<'_>) -> Result<(), Error> {
+    let mut ops = Vec::new();
+    let mut noted = Vec::new();
+    let mut durability = note_durability(false);
+    for (order, letter) in taken.letters.iter().filter(|(_, letter)| letter.old || letter.attempts > 1) {
+        let key = message::key(&taken.instance, *order);
+        let item = match &letter.body {
+            Body::Held(item) => Arc::clone(item),
+            Body::Stored => match engine.store.get(&key).await? {
+                Some(record) => Arc::new(Envelope::open(&record)?.item),
+                None => continue,
+            },
+        };
+        if letter.old {
+            durability = note_durability(true);
+        }
+        let draft = message::draft(&taken.instance, &item, *order, letter.due_ms, letter.attempts)?;
+        noted.push((*order, letter.attempts, ops.len()));
+        ops.push(Op::Replace(draft, letter.version.clone()));
+    }
+    if ops.is_empty() {
+        return Ok(());
+    }
+    let committed = engine.commit(Commit { ops, durability, ..Commit::default() }).await?;
+    let (mut board, _) = engine.board.lock();
+    for (order, attempts, op) in noted {
+        board.noted(&taken.instance, order, attempts, written(&committed, op));
+    }
+    Ok(())
+}

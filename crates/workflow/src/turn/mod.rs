@@ -1,0 +1,10 @@
+//! Turns: one step of an instance, from the messages that cause it to the commit that makes it durable.
+
+mod ack;
+mod fetch;
+mod hold;
+mod plan;
+
+pub use ack::{Turn, ack, append};
+pub use fetch::fetch;
+pub use hold::{abandon, renew};

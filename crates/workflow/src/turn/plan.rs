@@ -1,0 +1,303 @@
+//! What a turn changes, as one commit.
+
+use super::ack::Turn;
+use crate::engine::{Engine, Offer, Post};
+use crate::instance::{History, Snapshot};
+use crate::records::custom_status::CustomStatus;
+use crate::records::execution::{Ended, Execution};
+use crate::records::head::Head;
+use crate::records::kv::{Entries, Value};
+use crate::records::page::Page;
+use crate::records::{message, partition};
+use crate::admin::totals;
+use duroxide::{Event, EventKind};
+use perennial_store::{Commit, Op, Order, Partition, Result};
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+/// What is known before a turn is committed.
+pub struct Ground {
+    pub instance: Arc<str>,
+    pub snapshot: Arc<Snapshot>,
+    /// The messages that the turn consumes.
+    pub orders: Vec<Order>,
+    /// Queued activities that the turn cancels.
+    pub cancelled: Vec<(Order, perennial_store::Key)>,
+    /// The record of the execution that the turn is of, if that is not the current one; or of the current one,
+    /// if the turn is of a later one and the current one's record must be written again.
+    pub ended: Option<Ended>,
+}
+
+/// The commit of a turn and what it means for memory.
+pub struct Plan {
+    pub commit: Commit,
+    /// The instance after the turn; its head's version is that of operation 0.
+    pub head: Head,
+    pub history: History,
+    pub kv: Arc<Entries>,
+    pub custom: Option<Arc<CustomStatus>>,
+    pub posts: Vec<Post>,
+    pub offers: Vec<Offer>,
+    pub withdrawn: Vec<Order>,
+}
+
+/// The turn repeats an event.
+#[derive(Debug)]
+pub struct DuplicateEvent(pub u64);
+
+struct Draftsman {
+    partition: Partition,
+    ops: Vec<Op>,
+    now_ms: u64,
+}
+
+/// Refuses a turn that repeats an event of its execution or of itself.
+pub fn check_events(ground: &Ground, turn: &Turn) -> Result<(), DuplicateEvent> {
+    let current = ground.snapshot.head().map(|head| &head.execution);
+    let target = match current {
+        Some(current) if current.id == turn.execution => Some(current),
+        _ => ground.ended.as_ref().map(|ended| &ended.execution).filter(|ended| ended.id == turn.execution),
+    };
+    let mut last = target.map_or(0, |execution| execution.last_event_id);
+    let rising = turn.events.iter().all(|event| event.event_id > std::mem::replace(&mut last, event.event_id));
+    if rising {
+        return Ok(());
+    }
+    let mut seen = HashSet::new();
+    for event in &turn.events {
+        let known = target.is_some_and(|target| event.event_id <= target.last_event_id)
+            && (current.is_some_and(|current| current.id != turn.execution)
+                || ground.snapshot.history.damage().is_some()
+                || ground.snapshot.history.contains(event.event_id));
+        if known || !seen.insert(event.event_id) {
+            return Err(DuplicateEvent(event.event_id));
+        }
+    }
+    Ok(())
+}
+
+/// Draws up the commit of a turn.
+pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
+    let now_ms = engine.clock.now_ms();
+    let partition = partition(&ground.instance);
+    let mut draft = Draftsman { partition, ops: Vec::new(), now_ms };
+    let before = ground.snapshot.head();
+    let mut head = before.cloned().unwrap_or_else(|| Head::new(turn.execution, now_ms));
+    let mut kv = Arc::clone(&ground.snapshot.kv);
+    let mut history = ground.snapshot.history.clone();
+    let mut custom = ground.snapshot.custom.clone();
+    let mut opened = u64::from(before.is_none());
+
+    // Operation 0 is the head, filled in when everything else is known.
+    let head_key = Head::key_in(draft.partition.clone());
+    draft.ops.push(Op::Remove(head_key.clone()));
+    for order in &ground.orders {
+        draft.ops.push(Op::Remove(message::key(&ground.instance, *order)));
+    }
+
+    if turn.execution > head.execution.id {
+        draft.archive(&head.execution, ground.ended.as_ref())?;
+        head.execution = Execution::new(turn.execution, now_ms);
+        history = History::default();
+        opened += 1;
+    }
+    identify(&mut head, &turn);
+    let page = Arc::new(Page { events: turn.events });
+    let bytes = draft.page(&page, turn.execution, head.turns)?;
+    head.turns += 1;
+    head.updated_ms = now_ms;
+    if turn.execution == head.execution.id {
+        extend(&mut head.execution, &page.events, bytes);
+        draft.end(&mut head.execution, &turn.status, &turn.output, turn.pinned)?;
+        if !page.events.is_empty() {
+            history = history.with(Arc::clone(&page));
+        }
+    } else {
+        opened += u64::from(ground.ended.is_none());
+        let mut ended = ground.ended.clone().unwrap_or_else(|| Ended {
+            execution: Execution::new(turn.execution, now_ms),
+            output: None,
+        });
+        extend(&mut ended.execution, &page.events, bytes);
+        let output = turn.output.clone().or_else(|| ended.output.clone());
+        draft.end(&mut ended.execution, &turn.status, &output, turn.pinned)?;
+        if turn.status.is_none() {
+            draft.ops.push(Op::Put(ended.draft(&draft.partition)?));
+        }
+    }
+    draft.key_values(&mut kv, &mut head, &page.events)?;
+    if matches!(turn.status.as_deref(), Some("Completed" | "Failed" | "ContinuedAsNew")) {
+        draft.settle(&mut kv, &mut head);
+    }
+    head.kv_keys = kv.0.len() as u64;
+    if let Some(status) = last_custom_status(&page.events) {
+        head.custom_version += 1;
+        let status = CustomStatus { status, version: head.custom_version };
+        draft.ops.push(Op::Put(status.draft(&draft.partition)?));
+        custom = Some(Arc::new(status));
+    }
+
+    let (offers, withdrawn) = draft.activities(engine, turn.activities, &turn.cancelled, &ground.cancelled)?;
+    let posts = draft.messages(engine, turn.messages)?;
+
+    let written = head.draft(head_key)?;
+    let fenced = match &ground.snapshot.head {
+        None => Op::Create(written),
+        Some((_, version)) => Op::Replace(written, version.clone()),
+    };
+    if let Some(first) = draft.ops.first_mut() {
+        *first = fenced;
+    }
+    let mut commit = Commit::new(draft.ops);
+    totals::count_turn(&mut commit, before, &head, opened, page.events.len());
+    Ok(Plan { commit, head, history, kv, custom, posts, offers, withdrawn })
+}
+
+/// A turn that tells both name and version names the instance; its parent is told only once.
+fn identify(head: &mut Head, turn: &Turn) {
+    if let (Some(name), Some(version)) = (&turn.name, &turn.version) {
+        if head.name.is_none() {
+            head.parent.clone_from(&turn.parent);
+        }
+        head.name = Some(name.clone());
+        head.version = Some(version.clone());
+    }
+}
+
+fn extend(execution: &mut Execution, events: &[Event], bytes: usize) {
+    execution.events += events.len() as u64;
+    execution.bytes += bytes as u64;
+    let last = events.iter().map(|event| event.event_id).max().unwrap_or_default();
+    execution.last_event_id = execution.last_event_id.max(last);
+    execution.fresh &= events.is_empty();
+}
+
+fn last_custom_status(events: &[Event]) -> Option<Option<String>> {
+    events.iter().rev().find_map(|event| match &event.kind {
+        EventKind::CustomStatusUpdated { status } => Some(status.clone()),
+        _ => None,
+    })
+}
+
+impl Draftsman {
+    /// The record of an execution that another one follows, unless it was written when the execution ended.
+    fn archive(&mut self, execution: &Execution, ended: Option<&Ended>) -> Result<()> {
+        if execution.fresh {
+            return Ok(());
+        }
+        let output = ended.filter(|ended| ended.execution.id == execution.id).and_then(|ended| ended.output.clone());
+        let ended = Ended { execution: execution.clone(), output };
+        self.ops.push(Op::Put(ended.draft(&self.partition)?));
+        Ok(())
+    }
+
+    fn page(&mut self, page: &Page, execution: u64, turn: u64) -> Result<usize> {
+        if page.events.is_empty() {
+            return Ok(0);
+        }
+        let draft = page.draft(Page::key(&self.partition, execution, turn))?;
+        let bytes = draft.body.len();
+        self.ops.push(Op::Create(draft));
+        Ok(bytes)
+    }
+
+    /// Takes over what the turn says of its execution's end, and writes the execution's record if it says so.
+    fn end(
+        &mut self,
+        execution: &mut Execution,
+        status: &Option<String>,
+        output: &Option<String>,
+        pinned: Option<semver::Version>,
+    ) -> Result<()> {
+        if pinned.is_some() {
+            execution.pinned = pinned;
+        }
+        let Some(status) = status else { return Ok(()) };
+        execution.status.clone_from(status);
+        execution.completed_ms = if execution.is_running() { None } else { Some(self.now_ms) };
+        (execution.recorded, execution.fresh) = (true, true);
+        let ended = Ended { execution: execution.clone(), output: output.clone() };
+        self.ops.push(Op::Put(ended.draft(&self.partition)?));
+        Ok(())
+    }
+
+    fn key_values(&mut self, kv: &mut Arc<Entries>, head: &mut Head, events: &[Event]) -> Result<()> {
+        let mut touched = BTreeSet::new();
+        for event in events {
+            match &event.kind {
+                EventKind::KeyValueSet { key, value, last_updated_at_ms } => {
+                    let value = Value { value: value.clone(), updated_ms: *last_updated_at_ms };
+                    Arc::make_mut(kv).write(key, Some(value), head.kv_epoch);
+                    touched.insert(key.clone());
+                }
+                EventKind::KeyValueCleared { key } => {
+                    Arc::make_mut(kv).write(key, None, head.kv_epoch);
+                    touched.insert(key.clone());
+                }
+                EventKind::KeyValuesCleared => {
+                    let keys: Vec<String> = kv.0.keys().cloned().collect();
+                    for key in keys {
+                        Arc::make_mut(kv).write(&key, None, head.kv_epoch);
+                        touched.insert(key);
+                    }
+                }
+                _ => {}
+            }
+        }
+        for key in touched {
+            self.ops.push(match kv.draft(&self.partition, &key)? {
+                Some(draft) => Op::Put(draft),
+                None => Op::Remove(Entries::key(&self.partition, &key)),
+            });
+        }
+        Ok(())
+    }
+
+    /// Pending values become final; records of keys that were cleared go.
+    fn settle(&mut self, kv: &mut Arc<Entries>, head: &mut Head) {
+        head.kv_epoch += 1;
+        if kv.0.values().all(|entry| entry.newest.is_some()) {
+            return;
+        }
+        for key in Arc::make_mut(kv).settle() {
+            let key = Entries::key(&self.partition, &key);
+            self.ops.retain(|op| *op.key() != key);
+            self.ops.push(Op::Remove(key));
+        }
+    }
+
+    /// Queues the turn's activities, less those that it cancels itself, and removes queued ones that it cancels.
+    fn activities(
+        &mut self,
+        engine: &Engine,
+        items: Vec<duroxide::providers::WorkItem>,
+        cancelled: &HashSet<(String, u64, u64)>,
+        queued: &[(Order, perennial_store::Key)],
+    ) -> Result<(Vec<Offer>, Vec<Order>)> {
+        let mut offers = Vec::with_capacity(items.len());
+        for item in items {
+            let Some((offer, create)) = Offer::new(engine, item, self.ops.len())? else { continue };
+            let activity = &offer.activity;
+            if !cancelled.is_empty()
+                && cancelled.contains(&(activity.instance.to_string(), activity.execution, activity.id))
+            {
+                continue;
+            }
+            self.ops.push(create);
+            offers.push(offer);
+        }
+        self.ops.extend(queued.iter().map(|(_, key)| Op::Remove(key.clone())));
+        Ok((offers, queued.iter().map(|(order, _)| *order).collect()))
+    }
+
+    fn messages(&mut self, engine: &Engine, items: Vec<duroxide::providers::WorkItem>) -> Result<Vec<Post>> {
+        let mut posts = Vec::with_capacity(items.len());
+        for item in items {
+            let due_ms = message::due_ms(&item);
+            let Some((post, create)) = Post::new(engine, item, due_ms, self.ops.len())? else { continue };
+            self.ops.push(create);
+            posts.push(post);
+        }
+        Ok(posts)
+    }
+}

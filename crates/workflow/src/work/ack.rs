@@ -1,0 +1,79 @@
+//! Finishing an activity: its record goes and its result comes, in one commit.
+
+use crate::board::{ClaimId, Subject, Task};
+use crate::engine::{Engine, Post, written};
+use crate::error::{dead_token, from_store, wrong_item};
+use crate::shield::Shield;
+use duroxide::providers::{ProviderError, WorkItem};
+use perennial_store::{Commit, Op, Order};
+use std::sync::Arc;
+use tracing::{Instrument, debug_span};
+
+const OPERATION: &str = "ack_work_item";
+
+/// Ends an activity, with its result as a message to its instance if it has one.
+pub async fn ack(engine: &Arc<Engine>, token: &str, completion: Option<WorkItem>) -> Result<(), ProviderError> {
+    let id = engine.board.claim_of(token).ok_or_else(|| dead_token(OPERATION))?;
+    let post = match completion {
+        None => None,
+        Some(item @ (WorkItem::ActivityCompleted { .. } | WorkItem::ActivityFailed { .. })) => {
+            Post::new(engine, item, 0, 1).map_err(|e| from_store(OPERATION, &e))?
+        }
+        Some(_) => return Err(wrong_item(OPERATION, "the completion of an activity")),
+    };
+    let (order, task) = begin(engine, id).ok_or_else(|| dead_token(OPERATION))?;
+    let span = debug_span!("activity", instance = %task.activity.instance, execution = task.activity.execution,
+        activity = task.activity.id);
+    let engine = Arc::clone(engine);
+    Shield::new(async move { finish(&engine, id, order, task, post).await }.instrument(span)).await
+}
+
+/// Checks the claim and makes sure that it does not run out while the commit is under way.
+fn begin(engine: &Engine, id: ClaimId) -> Option<(Order, Task)> {
+    let (mut board, now_ms) = engine.board.lock();
+    board.advance(now_ms);
+    let claim = board.live_claim(id, now_ms)?;
+    let Subject::Work { order } = claim.subject else { return None };
+    claim.committing = true;
+    let task = board.work().task(order)?.clone();
+    Some((order, task))
+}
+
+async fn finish(
+    engine: &Engine,
+    id: ClaimId,
+    order: Order,
+    task: Task,
+    post: Option<(Post, Op)>,
+) -> Result<(), ProviderError> {
+    let mut ops = vec![Op::Delete(task.key.clone(), task.version.clone())];
+    let post = post.map(|(post, create)| {
+        ops.push(create);
+        post
+    });
+    let outcome = engine.commit(Commit::new(ops)).await;
+    let pin = post.as_ref().map(|post| engine.known_pin(&post.instance));
+    let (mut board, now_ms) = engine.board.lock();
+    match outcome {
+        Ok(committed) => {
+            engine.meters.activities.increment(1);
+            if let Some(session) = &task.activity.session {
+                board.sessions().used(session, now_ms);
+            }
+            board.withdraw(order);
+            if let (Some(post), Some(pin)) = (post, pin) {
+                let version = written(&committed, post.op);
+                board.post(&post.instance, post.order, post.letter(version), pin, now_ms);
+            }
+            Ok(())
+        }
+        Err(error) => {
+            if let Some(claim) = board.claim(id) {
+                claim.committing = false;
+                let until_ms = claim.until_ms.max(now_ms);
+                board.extend(id, until_ms);
+            }
+            Err(from_store(OPERATION, &error))
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Handing out an activity.
+
+use crate::board::{Body, ClaimId, Subject, Task, Waiting, Want, WorkWant};
+use crate::engine::{Engine, note_durability, written};
+use crate::error::from_store;
+use crate::records::envelope::Envelope;
+use crate::records::work;
+use duroxide::providers::{ProviderError, SessionFetchConfig, TagFilter, WorkItem};
+use perennial_store::{Commit, Error, Op, Order};
+use std::sync::Arc;
+use std::time::Duration;
+use tracing::trace;
+
+const OPERATION: &str = "fetch_work_item";
+
+/// A worker that is not ready for sessions when it starts to wait may be so soon, but only a new fetch tells.
+const WAIT_WITHOUT_SESSION_MS: u64 = 1_000;
+
+/// An activity as the runtime takes it: the item, the token, and how often it was handed out.
+pub type Fetched = (WorkItem, String, u32);
+
+/// Hands out the oldest activity that the worker may run, waiting for one until `poll` has passed.
+pub async fn fetch(
+    engine: &Arc<Engine>,
+    lock: Duration,
+    poll: Duration,
+    session: Option<&SessionFetchConfig>,
+    tags: &TagFilter,
+) -> Result<Option<Fetched>, ProviderError> {
+    let worker = Worker {
+        want: WorkWant { tags: tags.clone(), owner: session.map(|session| Arc::from(session.owner_id.as_str())) },
+        session_ms: session.map_or(0, |session| session.lock_timeout.as_millis() as u64),
+        lock_ms: lock.as_millis() as u64,
+    };
+    let mut poll_ms = poll.as_millis() as u64;
+    if session.is_none() {
+        poll_ms = poll_ms.min(WAIT_WITHOUT_SESSION_MS);
+    }
+    let deadline_ms = engine.clock.now_ms() + poll_ms;
+    let mut waiting: Option<Waiting> = None;
+    loop {
+        if let Some(taken) = take(engine, &worker, waiting.as_ref()) {
+            drop(waiting.take());
+            if let Some(fetched) = prepare(engine, taken, &worker).await.map_err(|e| from_store(OPERATION, &e))? {
+                return Ok(Some(fetched));
+            }
+        } else if engine.clock.now_ms() >= deadline_ms {
+            return Ok(None);
+        } else if let Some(waiting) = &waiting {
+            waiting.sleep(deadline_ms).await;
+        } else {
+            waiting = Some(engine.board.wait(Want::Work(worker.want.clone())));
+        }
+    }
+}
+
+struct Worker {
+    want: WorkWant,
+    session_ms: u64,
+    lock_ms: u64,
+}
+
+/// A claim on an activity that has not been handed out yet; dropped, it never was.
+struct Taken<'a> {
+    engine: &'a Engine,
+    claim: ClaimId,
+    order: Order,
+    task: Task,
+    kept: bool,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            let (mut board, now_ms) = self.engine.board.lock();
+            board.put_back(self.order, self.claim, None, true, now_ms);
+            board.drop_claim(self.claim);
+        }
+    }
+}
+
+fn take<'a>(engine: &'a Engine, worker: &Worker, waiting: Option<&Waiting>) -> Option<Taken<'a>> {
+    let (mut board, now_ms) = engine.board.lock();
+    board.advance(now_ms);
+    let Some(order) = board.first_work(&worker.want, now_ms) else {
+        board.found_nothing(waiting);
+        return None;
+    };
+    let claim = board.make_claim(Subject::Work { order }, now_ms + worker.lock_ms);
+    let task = board.hold_task(order, claim)?;
+    if let (Some(session), Some(owner)) = (&task.activity.session, &worker.want.owner) {
+        board.claim_session(session, owner, worker.session_ms, now_ms);
+    }
+    Some(Taken { engine, claim, order, task, kept: false })
+}
+
+/// Reads what is not in memory. `None` if the activity is gone.
+async fn prepare(engine: &Engine, mut taken: Taken<'_>, worker: &Worker) -> Result<Option<Fetched>, Error> {
+    let item = match &taken.task.body {
+        Body::Held(item) => Arc::clone(item),
+        Body::Stored => match engine.store.get(&taken.task.key).await? {
+            Some(record) => Arc::new(Envelope::open(&record)?.item),
+            None => return Ok(None),
+        },
+    };
+    let task = &taken.task;
+    if task.old || task.attempts > 1 {
+        match note(engine, taken.order, task, &item).await {
+            // The activity was cancelled meanwhile.
+            Err(Error::Conflict { .. }) => return Ok(None),
+            outcome => outcome?,
+        }
+    }
+    let (mut board, now_ms) = engine.board.lock();
+    if board.claim(taken.claim).is_none() {
+        taken.kept = true;
+        return Ok(None);
+    }
+    board.extend(taken.claim, now_ms + worker.lock_ms);
+    taken.kept = true;
+    drop(board);
+    trace!(instance = %taken.task.activity.instance, activity = taken.task.activity.id, "activity handed out");
+    Ok(Some((WorkItem::clone(&item), engine.board.token(taken.claim), taken.task.attempts)))
+}
+
+/// Writes the delivery count down: this activity may be the one that brings the process down.
+async fn note(engine: &Engine, order: Order, task: &Task, item: &WorkItem) -> Result<(), Error> {
+    let draft = work::draft(&task.activity, item, order, task.due_ms, task.attempts)?;
+    let ops = vec![Op::Replace(draft, task.version.clone())];
+    let commit = Commit { ops, durability: note_durability(task.old), ..Commit::default() };
+    let committed = engine.commit(commit).await?;
+    engine.board.lock().0.noted_task(order, task.attempts, written(&committed, 0));
+    Ok(())
+}

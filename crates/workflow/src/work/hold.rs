@@ -1,0 +1,53 @@
+//! What a worker may do with an activity other than finish it, and with its sessions.
+
+use crate::board::Subject;
+use crate::engine::Engine;
+use crate::error::dead_token;
+use duroxide::providers::ProviderError;
+use std::time::Duration;
+
+/// Gives an activity back, to be handed out again after `delay`.
+pub fn abandon(engine: &Engine, token: &str, delay: Option<Duration>, ignore_attempt: bool) -> Result<(), ProviderError> {
+    const OPERATION: &str = "abandon_work_item";
+    let id = engine.board.claim_of(token).ok_or_else(|| dead_token(OPERATION))?;
+    let (mut board, now_ms) = engine.board.lock();
+    board.advance(now_ms);
+    let claim = board.claim(id).filter(|claim| !claim.committing).ok_or_else(|| dead_token(OPERATION))?;
+    let Subject::Work { order } = claim.subject else { return Err(dead_token(OPERATION)) };
+    let due_ms = delay.map(|delay| now_ms + delay.as_millis() as u64);
+    board.put_back(order, id, due_ms, ignore_attempt, now_ms);
+    board.drop_claim(id);
+    Ok(())
+}
+
+/// Makes a lease on an activity last `extend` from now. It fails if the activity was cancelled: that is how a
+/// worker learns of it.
+pub fn renew(engine: &Engine, token: &str, extend: Duration) -> Result<(), ProviderError> {
+    const OPERATION: &str = "renew_work_item_lock";
+    let id = engine.board.claim_of(token).ok_or_else(|| dead_token(OPERATION))?;
+    let (mut board, now_ms) = engine.board.lock();
+    board.advance(now_ms);
+    let claim = board.claim(id).ok_or_else(|| dead_token(OPERATION))?;
+    let Subject::Work { order } = claim.subject else { return Err(dead_token(OPERATION)) };
+    if claim.until_ms <= now_ms && !claim.committing {
+        return Err(dead_token(OPERATION));
+    }
+    board.extend(id, now_ms + extend.as_millis() as u64);
+    let session = board.work().task(order).and_then(|task| task.activity.session.clone());
+    if let Some(session) = session {
+        board.sessions().used(&session, now_ms);
+    }
+    Ok(())
+}
+
+/// Extends the sessions of these workers that were used within `idle`; returns how many.
+pub fn renew_sessions(engine: &Engine, owners: &[&str], extend: Duration, idle: Duration) -> usize {
+    let (mut board, now_ms) = engine.board.lock();
+    board.renew_sessions(owners, extend.as_millis() as u64, idle.as_millis() as u64, now_ms)
+}
+
+/// Forgets sessions that nobody holds and nothing waits for; returns how many.
+pub fn clean_up_sessions(engine: &Engine) -> usize {
+    let (mut board, now_ms) = engine.board.lock();
+    board.sessions().clean_up(now_ms)
+}

@@ -1,0 +1,9 @@
+//! Activities: from the queue to a worker and back as a message to their instance.
+
+mod ack;
+mod fetch;
+mod hold;
+
+pub use ack::ack;
+pub use fetch::fetch;
+pub use hold::{abandon, clean_up_sessions, renew, renew_sessions};
