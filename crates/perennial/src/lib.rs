@@ -1,1 +1,46 @@
-//! placeholder
+//! Durable workflows for Rust, on a store that is picked by URL.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use duroxide::runtime::{Runtime, registry::ActivityRegistry};
+//! use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry};
+//! use std::time::Duration;
+//!
+//! let store = perennial::open("memory:").await?; // or "file:///var/lib/app"
+//! let greet = |_: ActivityContext, name: String| async move { Ok(format!("Hello, {name}!")) };
+//! let activities = ActivityRegistry::builder().register("Greet", greet).build();
+//! let hello = |ctx: OrchestrationContext, name: String| async move { ctx.schedule_activity("Greet", name).await };
+//! let workflows = OrchestrationRegistry::builder().register("Hello", hello).build();
+//! let runtime = Runtime::start_with_store(store.clone(), activities, workflows).await;
+//! let client = Client::new(store);
+//! client.start_orchestration("hello-1", "Hello", "Rust").await?;
+//! println!("{:?}", client.wait_for_orchestration("hello-1", Duration::from_secs(5)).await?);
+//! runtime.shutdown(None).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | URL | store |
+//! |---|---|
+//! | `memory:` | in this process, gone with it: tests |
+//! | `file:///var/lib/app`, `file://./data` | a directory that this process owns; every step is on disk before it counts |
+
+mod builder;
+mod error;
+mod opened;
+mod url;
+
+pub use builder::Builder;
+pub use error::OpenError;
+pub use perennial_workflow::Workflows;
+
+use std::sync::Arc;
+
+/// Opens the store that a URL names, with default settings. What it returns is a provider for
+/// `duroxide::runtime::Runtime` and `duroxide::Client`.
+///
+/// A directory is opened once per process: opening it again returns the same store.
+pub async fn open(url: &str) -> Result<Arc<Workflows>, OpenError> {
+    Builder::new(url).open().await
+}

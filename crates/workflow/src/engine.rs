@@ -9,8 +9,11 @@ use crate::records::{message, partition};
 use crate::settings::Settings;
 use crate::{error, recover};
 use duroxide::providers::{ProviderError, WorkItem};
-use perennial_store::{Clock, Commit, Committed, Durability, Error, Key, Order, Result, Slot, Store, SystemClock, Version};
+use perennial_store::{
+    Clock, Commit, Committed, Durability, Error, Key, Order, Result, Slot, Store, SystemClock, Version,
+};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Durable workflows on a store: give it to `duroxide::runtime::Runtime` and `duroxide::Client` as their provider.
@@ -36,8 +39,16 @@ impl Workflows {
 
     /// Writes down what is only in memory and lets go of the store. Runtimes on it must be shut down first.
     pub async fn close(&self) -> Result<()> {
+        if self.engine.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
         recover::leave(&self.engine).await?;
         self.engine.store.close().await
+    }
+
+    /// Whether [`close`](Self::close) was called.
+    pub fn is_closed(&self) -> bool {
+        self.engine.closed.load(Ordering::Acquire)
     }
 }
 
@@ -49,6 +60,7 @@ pub struct Engine {
     pub orders: Sequencer,
     pub meters: Arc<Meters>,
     pub settings: Settings,
+    pub closed: AtomicBool,
 }
 
 /// How often a commit is made again while the store asks to wait.
@@ -65,6 +77,7 @@ impl Engine {
             clock,
             meters,
             settings,
+            closed: AtomicBool::new(false),
         }
     }
 
@@ -103,19 +116,27 @@ impl Engine {
 
     /// The same, for callers of the provider.
     pub async fn snapshot_for(&self, operation: &'static str, instance: &str) -> Result<Arc<Snapshot>, ProviderError> {
-        self.snapshot(&Arc::from(instance)).await.map_err(|e| error::from_store(operation, &e))
+        self.snapshot(&Arc::from(instance))
+            .await
+            .map_err(|e| error::from_store(operation, &e))
     }
 
     /// Which runtime version an instance is bound to, as far as memory tells.
     pub fn known_pin(&self, instance: &str) -> Pin {
         let snapshot = self.cache.peek(instance);
-        let pinned = snapshot.as_ref().and_then(|snapshot| snapshot.head()?.execution.pinned.as_ref());
+        let pinned = snapshot
+            .as_ref()
+            .and_then(|snapshot| snapshot.head()?.execution.pinned.as_ref());
         Pin::of(pinned)
     }
 
     /// The body of a queued item, as the board keeps it.
     pub fn body(&self, item: WorkItem, bytes: usize) -> Body {
-        if bytes <= self.settings.held_body_bytes { Body::Held(Arc::new(item)) } else { Body::Stored }
+        if bytes <= self.settings.held_body_bytes {
+            Body::Held(Arc::new(item))
+        } else {
+            Body::Stored
+        }
     }
 }
 
@@ -133,17 +154,37 @@ pub struct Post {
 impl Post {
     /// Prepares a message and the operation that creates it.
     pub fn new(engine: &Engine, item: WorkItem, due_ms: u64, op: usize) -> Result<Option<(Self, perennial_store::Op)>> {
-        let Some(instance) = message::target(&item).map(Arc::<str>::from) else { return Ok(None) };
+        let Some(instance) = message::target(&item).map(Arc::<str>::from) else {
+            return Ok(None);
+        };
         let order = engine.next_order();
         let draft = message::draft(&instance, &item, order, due_ms, 0)?;
         let sort = Sort::of(&item);
         let body = engine.body(item, draft.body.len());
-        Ok(Some((Self { instance, order, due_ms, sort, body, op }, perennial_store::Op::Create(draft))))
+        Ok(Some((
+            Self {
+                instance,
+                order,
+                due_ms,
+                sort,
+                body,
+                op,
+            },
+            perennial_store::Op::Create(draft),
+        )))
     }
 
     /// The message as it stands on the board once it is stored.
     pub fn letter(&self, version: Version) -> Letter {
-        Letter { version, due_ms: self.due_ms, attempts: 0, noted: 0, old: false, sort: self.sort, body: self.body.clone() }
+        Letter {
+            version,
+            due_ms: self.due_ms,
+            attempts: 0,
+            noted: 0,
+            old: false,
+            sort: self.sort,
+            body: self.body.clone(),
+        }
     }
 }
 
@@ -160,11 +201,22 @@ pub struct Offer {
 impl Offer {
     /// Prepares an activity and the operation that creates it; `None` for items that are not activities.
     pub fn new(engine: &Engine, item: WorkItem, op: usize) -> Result<Option<(Self, perennial_store::Op)>> {
-        let Some(activity) = Activity::of(&item) else { return Ok(None) };
+        let Some(activity) = Activity::of(&item) else {
+            return Ok(None);
+        };
         let order = engine.next_order();
         let draft = crate::records::work::draft(&activity, &item, order, 0, 0)?;
         let (key, body) = (draft.key.clone(), engine.body(item, draft.body.len()));
-        Ok(Some((Self { order, key, activity, body, op }, perennial_store::Op::Create(draft))))
+        Ok(Some((
+            Self {
+                order,
+                key,
+                activity,
+                body,
+                op,
+            },
+            perennial_store::Op::Create(draft),
+        )))
     }
 
     /// The activity as it stands on the board once it is stored.

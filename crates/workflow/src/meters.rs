@@ -1,6 +1,8 @@
 //! Metrics, through the `metrics` facade: a program installs the recorder it likes.
 
-use metrics::{Counter, Gauge, Histogram, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics::{
+    Counter, Gauge, Histogram, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
 
 /// Handles of everything that the engine measures.
 pub struct Meters {
@@ -36,14 +38,29 @@ impl Meters {
         describe_counter!("perennial_workflow_turns_total", "Turns committed");
         describe_counter!("perennial_workflow_activities_total", "Activities finished");
         describe_counter!("perennial_workflow_messages_total", "Messages sent by clients");
-        describe_counter!("perennial_workflow_handoffs_total", "Work that went straight to a waiting dispatcher");
+        describe_counter!(
+            "perennial_workflow_handoffs_total",
+            "Work that went straight to a waiting dispatcher"
+        );
         describe_counter!("perennial_workflow_cache_hits_total", "Instances found in memory");
         describe_counter!("perennial_workflow_cache_misses_total", "Instances read from the store");
         describe_counter!("perennial_workflow_lapses_total", "Leases that ran out");
-        describe_counter!("perennial_workflow_retries_total", "Commits made again after a transient error");
-        describe_counter!("perennial_workflow_quarantined_total", "Queued records that cannot be read");
-        describe_gauge!("perennial_workflow_queue_depth", "Messages (queue=turn) and activities (queue=work) that wait");
-        describe_histogram!("perennial_workflow_wait_seconds", "How long work was ready before it was taken");
+        describe_counter!(
+            "perennial_workflow_retries_total",
+            "Commits made again after a transient error"
+        );
+        describe_counter!(
+            "perennial_workflow_quarantined_total",
+            "Queued records that cannot be read"
+        );
+        describe_gauge!(
+            "perennial_workflow_queue_depth",
+            "Messages (queue=turn) and activities (queue=work) that wait"
+        );
+        describe_histogram!(
+            "perennial_workflow_wait_seconds",
+            "How long work was ready before it was taken"
+        );
         Self {
             turns: counter!("perennial_workflow_turns_total"),
             activities: counter!("perennial_workflow_activities_total"),

@@ -151,7 +151,10 @@ impl Provider for Workflows {
         last_seen_version: u64,
     ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
         let snapshot = self.engine.snapshot_for("get_custom_status", instance).await?;
-        let changed = snapshot.custom.as_ref().filter(|custom| custom.version > last_seen_version);
+        let changed = snapshot
+            .custom
+            .as_ref()
+            .filter(|custom| custom.version > last_seen_version);
         Ok(changed.map(|custom| (custom.status.clone(), custom.version)))
     }
 
@@ -162,7 +165,11 @@ impl Provider for Workflows {
 
     async fn get_kv_all_values(&self, instance: &str) -> Result<HashMap<String, String>, ProviderError> {
         let snapshot = self.engine.snapshot_for("get_kv_all_values", instance).await?;
-        Ok(snapshot.kv.newest().map(|(key, value)| (key.to_string(), value.to_string())).collect())
+        Ok(snapshot
+            .kv
+            .newest()
+            .map(|(key, value)| (key.to_string(), value.to_string()))
+            .collect())
     }
 
     async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>, ProviderError> {

@@ -38,7 +38,9 @@ impl ProviderAdmin for Workflows {
 
     async fn latest_execution_id(&self, instance: &str) -> Result<u64, ProviderError> {
         let snapshot = self.engine.snapshot_for("latest_execution_id", instance).await?;
-        Ok(snapshot.head().map_or(duroxide::INITIAL_EXECUTION_ID, |head| head.execution.id))
+        Ok(snapshot
+            .head()
+            .map_or(duroxide::INITIAL_EXECUTION_ID, |head| head.execution.id))
     }
 
     async fn get_instance_info(&self, instance: &str) -> Result<InstanceInfo, ProviderError> {
@@ -50,14 +52,23 @@ impl ProviderAdmin for Workflows {
     }
 
     async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError> {
-        let tally = self.engine.store.tally().await.map_err(|e| from_store("get_system_metrics", &e))?;
+        let tally = self
+            .engine
+            .store
+            .tally()
+            .await
+            .map_err(|e| from_store("get_system_metrics", &e))?;
         Ok(totals::metrics(&tally))
     }
 
     async fn get_queue_depths(&self) -> Result<QueueDepths, ProviderError> {
         let (board, now_ms) = self.engine.board.lock();
         let (orchestrator_queue, worker_queue) = board.depths(now_ms);
-        Ok(QueueDepths { orchestrator_queue, worker_queue, timer_queue: 0 })
+        Ok(QueueDepths {
+            orchestrator_queue,
+            worker_queue,
+            timer_queue: 0,
+        })
     }
 
     async fn list_children(&self, instance_id: &str) -> Result<Vec<String>, ProviderError> {
@@ -65,12 +76,18 @@ impl ProviderAdmin for Workflows {
     }
 
     async fn get_parent_id(&self, instance_id: &str) -> Result<Option<String>, ProviderError> {
-        Ok(inspect::existing(&self.engine, "get_parent_id", instance_id).await?.1.parent)
+        Ok(inspect::existing(&self.engine, "get_parent_id", instance_id)
+            .await?
+            .1
+            .parent)
     }
 
     async fn get_instance_tree(&self, instance_id: &str) -> Result<InstanceTree, ProviderError> {
         let all_ids = inspect::tree(&self.engine, "get_instance_tree", instance_id).await?;
-        Ok(InstanceTree { root_id: instance_id.to_string(), all_ids })
+        Ok(InstanceTree {
+            root_id: instance_id.to_string(),
+            all_ids,
+        })
     }
 
     async fn delete_instances_atomic(

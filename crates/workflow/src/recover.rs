@@ -6,8 +6,7 @@ use crate::records::envelope::Envelope;
 use crate::records::work::Activity;
 use crate::records::{instance_of, message, work};
 use perennial_store::{
-    Commit, Draft, DueQuery, Error, Key, Lane, Op, Partition, Place, Record, RecordId, Result, Sharing,
-    Topics,
+    Commit, Draft, DueQuery, Error, Key, Lane, Op, Partition, Place, Record, RecordId, Result, Sharing, Topics,
 };
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -34,25 +33,37 @@ pub async fn recover(engine: &Engine) -> Result<()> {
     let clean = engine.store.get(&clean_marker()).await?.is_some();
     let mut found = 0;
     for lane in [message::LANE.name, Cow::Borrowed(work::LANE)] {
-        let set_aside = Topics::These { topics: BTreeSet::from([Arc::from(&*lane)]), default: false };
+        let set_aside = Topics::These {
+            topics: BTreeSet::from([Arc::from(&*lane)]),
+            default: false,
+        };
         found += admit_all(engine, &lane, Topics::All, clean).await?;
         found += admit_all(engine, QUARANTINE, set_aside, clean).await?;
     }
     if clean {
-        engine.commit(Commit::new(vec![Op::Remove(clean_marker())]).relaxed()).await?;
+        engine
+            .commit(Commit::new(vec![Op::Remove(clean_marker())]).relaxed())
+            .await?;
     }
     info!(pending = found, clean, "workflows opened");
     Ok(())
 }
 
 async fn admit_all(engine: &Engine, lane: &str, topics: Topics, clean: bool) -> Result<usize> {
-    let mut query = DueQuery { topics, ..DueQuery::new(&Lane::new(""), u64::MAX, PAGE) };
+    let mut query = DueQuery {
+        topics,
+        ..DueQuery::new(&Lane::new(""), u64::MAX, PAGE)
+    };
     query.lane = Cow::Owned(lane.to_string());
     let mut found = 0;
     loop {
         let page = engine.store.due(&query).await?;
         found += page.records.len();
-        query.after = page.records.last().and_then(|record| record.place.as_ref()).map(|place| place.order);
+        query.after = page
+            .records
+            .last()
+            .and_then(|record| record.place.as_ref())
+            .map(|place| place.order);
         for record in page.records {
             admit(engine, record, clean).await?;
         }
@@ -64,7 +75,9 @@ async fn admit_all(engine: &Engine, lane: &str, topics: Topics, clean: bool) -> 
 
 /// Puts a queued record on the board; one that cannot be read is set aside, in nobody's way.
 pub async fn admit(engine: &Engine, record: Record, clean: bool) -> Result<()> {
-    let Some(place) = record.place.clone() else { return Ok(()) };
+    let Some(place) = record.place.clone() else {
+        return Ok(());
+    };
     engine.orders.pass(place.order);
     let set_aside = place.lane.name == QUARANTINE;
     let lane: Arc<str> = match (&place.lane.topic, set_aside) {
@@ -76,7 +89,11 @@ pub async fn admit(engine: &Engine, record: Record, clean: bool) -> Result<()> {
         Err(_) if set_aside => Ok(()),
         Err(why) => quarantine(engine, record, place, &lane, &why).await,
         Ok(queued) => {
-            let record = if set_aside { release(engine, record, place, &queued).await? } else { record };
+            let record = if set_aside {
+                release(engine, record, place, &queued).await?
+            } else {
+                record
+            };
             put_on_board(engine, record, queued, clean);
             Ok(())
         }
@@ -138,9 +155,14 @@ fn put_on_board(engine: &Engine, record: Record, queued: Queued, clean: bool) {
 async fn quarantine(engine: &Engine, record: Record, place: Place, lane: &str, why: &Error) -> Result<()> {
     warn!(partition = %record.key.partition, id = %record.key.id, %why, "a queued record cannot be read: set aside");
     engine.meters.quarantined.increment(1);
-    let lane = Lane { name: Cow::Borrowed(QUARANTINE), topic: Some(Arc::from(lane)) };
+    let lane = Lane {
+        name: Cow::Borrowed(QUARANTINE),
+        topic: Some(Arc::from(lane)),
+    };
     let draft = Draft::new(record.key, record.body).placed(Place { lane, ..place });
-    engine.commit(Commit::new(vec![Op::Replace(draft, record.version)])).await?;
+    engine
+        .commit(Commit::new(vec![Op::Replace(draft, record.version)]))
+        .await?;
     Ok(())
 }
 
@@ -152,7 +174,9 @@ async fn release(engine: &Engine, mut record: Record, place: Place, queued: &Que
     };
     let place = Place { lane, ..place };
     let draft = Draft::new(record.key.clone(), record.body.clone()).placed(place.clone());
-    let committed = engine.commit(Commit::new(vec![Op::Replace(draft, record.version)])).await?;
+    let committed = engine
+        .commit(Commit::new(vec![Op::Replace(draft, record.version)]))
+        .await?;
     record.version = crate::engine::written(&committed, 0);
     record.place = Some(place);
     Ok(record)
@@ -162,13 +186,21 @@ async fn release(engine: &Engine, mut record: Record, place: Place, queued: &Que
 pub async fn leave(engine: &Engine) -> Result<()> {
     let (keys, attempts): (Vec<Key>, Vec<u32>) = {
         let (board, _) = engine.board.lock();
-        let letters = board.turns().unnoted().map(|(instance, order, letter)| (message::key(instance, order), letter.attempts));
-        let tasks = board.work().unnoted().map(|(_, task)| (task.key.clone(), task.attempts));
+        let letters = board
+            .turns()
+            .unnoted()
+            .map(|(instance, order, letter)| (message::key(instance, order), letter.attempts));
+        let tasks = board
+            .work()
+            .unnoted()
+            .map(|(_, task)| (task.key.clone(), task.attempts));
         letters.chain(tasks).unzip()
     };
     let mut ops = vec![Op::Put(Draft::new(clean_marker(), "{}"))];
     for (key, attempts) in keys.into_iter().zip(attempts) {
-        let Some(record) = engine.store.get(&key).await? else { continue };
+        let Some(record) = engine.store.get(&key).await? else {
+            continue;
+        };
         let Some(place) = record.place.clone() else { continue };
         let envelope = Envelope::open(&record)?;
         let body = Envelope::body(&envelope.item, attempts)?;

@@ -18,7 +18,12 @@ pub async fn message(engine: &Arc<Engine>, item: WorkItem, delay: Option<Duratio
     let post = Post::new(engine, item, due_ms, 0).map_err(|e| from_store(OPERATION, &e))?;
     let (post, create) = post.ok_or_else(|| wrong_item(OPERATION, "a message to an instance"))?;
     let engine = Arc::clone(engine);
-    Shield::new(async move { store(&engine, post, create).await.map_err(|e| from_store(OPERATION, &e)) }).await
+    Shield::new(async move {
+        store(&engine, post, create)
+            .await
+            .map_err(|e| from_store(OPERATION, &e))
+    })
+    .await
 }
 
 /// Stores a message. A start also finds out whether the instance is new, so that nobody has to read to know.
@@ -31,7 +36,9 @@ async fn store(engine: &Engine, post: Post, create: Op) -> Result<(), Error> {
         let new = Commit::new(vec![create.clone(), Op::Check(head, Expect::Absent)]);
         match engine.commit(new).await {
             Ok(done) => {
-                engine.cache.fill(&post.instance, slot, began, Arc::new(Snapshot::default()));
+                engine
+                    .cache
+                    .fill(&post.instance, slot, began, Arc::new(Snapshot::default()));
                 committed = Some(done);
             }
             Err(Error::Conflict { op: 1, .. }) => {}
@@ -45,7 +52,13 @@ async fn store(engine: &Engine, post: Post, create: Op) -> Result<(), Error> {
     engine.meters.messages.increment(1);
     let pin = engine.known_pin(&post.instance);
     let (mut board, now_ms) = engine.board.lock();
-    board.post(&post.instance, post.order, post.letter(written(&committed, post.op)), pin, now_ms);
+    board.post(
+        &post.instance,
+        post.order,
+        post.letter(written(&committed, post.op)),
+        pin,
+        now_ms,
+    );
     Ok(())
 }
 
@@ -56,7 +69,10 @@ pub async fn activity(engine: &Arc<Engine>, item: WorkItem) -> Result<(), Provid
     let (offer, create) = offer.ok_or_else(|| wrong_item(OPERATION, "an activity"))?;
     let engine = Arc::clone(engine);
     Shield::new(async move {
-        let committed = engine.commit(Commit::new(vec![create])).await.map_err(|e| from_store(OPERATION, &e))?;
+        let committed = engine
+            .commit(Commit::new(vec![create]))
+            .await
+            .map_err(|e| from_store(OPERATION, &e))?;
         let (mut board, now_ms) = engine.board.lock();
         board.offer(offer.order, offer.task(written(&committed, offer.op)), now_ms);
         Ok(())

@@ -12,6 +12,9 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { cache_bytes: 128 << 20, held_body_bytes: 16 << 10 }
+        Self {
+            cache_bytes: 128 << 20,
+            held_body_bytes: 16 << 10,
+        }
     }
 }

@@ -23,7 +23,9 @@ impl<T: Send + 'static> Future for Shield<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let Some(future) = &mut self.0 else { return Poll::Pending };
+        let Some(future) = &mut self.0 else {
+            return Poll::Pending;
+        };
         let ready = future.as_mut().poll(context);
         if ready.is_ready() {
             self.0 = None;

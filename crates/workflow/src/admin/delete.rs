@@ -20,7 +20,11 @@ const PAGE: usize = 1_000;
 const TRIES: usize = 16;
 
 /// Deletes instances with everything they own, all or none.
-pub async fn atomically(engine: &Arc<Engine>, ids: &[String], force: bool) -> Result<DeleteInstanceResult, ProviderError> {
+pub async fn atomically(
+    engine: &Arc<Engine>,
+    ids: &[String],
+    force: bool,
+) -> Result<DeleteInstanceResult, ProviderError> {
     let ids: Arc<HashSet<String>> = Arc::new(ids.iter().cloned().collect());
     let engine = Arc::clone(engine);
     Shield::new(async move {
@@ -46,15 +50,21 @@ async fn attempt(
     let mut result = DeleteInstanceResult::default();
     for id in ids {
         let snapshot = engine.snapshot_for(OPERATION, id).await?;
-        let Some((head, version)) = &snapshot.head else { continue };
+        let Some((head, version)) = &snapshot.head else {
+            continue;
+        };
         if !force && !head.is_terminal() {
             let message = format!("Instance {id} is still running. Cancel it first, or delete it with force.");
             return Err(ProviderError::permanent(OPERATION, message));
         }
         check_children(engine, id, ids).await?;
         commit.ops.push(Op::Delete(Head::key(id), version.clone()));
-        let gone = everything_else(engine, &partition(id)).await.map_err(|e| from_store(OPERATION, &e))?;
-        let ended = executions_before(engine, id, head).await.map_err(|e| from_store(OPERATION, &e))?;
+        let gone = everything_else(engine, &partition(id))
+            .await
+            .map_err(|e| from_store(OPERATION, &e))?;
+        let ended = executions_before(engine, id, head)
+            .await
+            .map_err(|e| from_store(OPERATION, &e))?;
         let (executions, events) = (ended.0 + 1, ended.1 + head.execution.events);
         totals::count_deletion(&mut commit, head, executions, events);
         result.instances_deleted += 1;
@@ -98,7 +108,12 @@ async fn everything_else(engine: &Engine, partition: &Partition) -> Result<Vec<K
     let mut keys = Vec::new();
     loop {
         let page = engine.store.scan(&query).await?;
-        keys.extend(page.records.into_iter().map(|record| record.key).filter(|key| *key != head));
+        keys.extend(
+            page.records
+                .into_iter()
+                .map(|record| record.key)
+                .filter(|key| *key != head),
+        );
         match page.next {
             Some(next) => query.after = Some(next),
             None => return Ok(keys),
@@ -117,7 +132,9 @@ async fn executions_before(engine: &Engine, id: &str, head: &Head) -> Result<(u6
     }
     let ended = instance::executions(&*engine.store, &partition(id)).await?;
     let before = ended.iter().filter(|ended| ended.execution.id != head.execution.id);
-    Ok(before.fold((0, 0), |(count, events), ended| (count + 1, events + ended.execution.events)))
+    Ok(before.fold((0, 0), |(count, events), ended| {
+        (count + 1, events + ended.execution.events)
+    }))
 }
 
 /// Makes memory agree: the instance has no messages, no activities and no claims.
@@ -160,8 +177,12 @@ async fn ended_roots(engine: &Engine, filter: &InstanceFilter, limit: usize) -> 
     if let Some(ids) = &filter.instance_ids {
         for id in ids {
             let snapshot = engine.snapshot_for(OPERATION, id).await?;
-            let Some(head) = snapshot.head().filter(|head| head.name.is_some()) else { continue };
-            let early = filter.completed_before.is_none_or(|before| head.execution.completed_ms.is_some_and(|at| at < before));
+            let Some(head) = snapshot.head().filter(|head| head.name.is_some()) else {
+                continue;
+            };
+            let early = filter
+                .completed_before
+                .is_none_or(|before| head.execution.completed_ms.is_some_and(|at| at < before));
             if roots.len() < limit && head.is_terminal() && head.parent.is_none() && early {
                 roots.push(id.clone());
             }
@@ -169,7 +190,10 @@ async fn ended_roots(engine: &Engine, filter: &InstanceFilter, limit: usize) -> 
         return Ok(roots);
     }
     for status in ["Completed", "Failed"] {
-        let ended = ListFilter { completed_before_ms: filter.completed_before, ..inspect::with_status(status) };
+        let ended = ListFilter {
+            completed_before_ms: filter.completed_before,
+            ..inspect::with_status(status)
+        };
         inspect::visit(engine, OPERATION, &ended, |entry| {
             if roots.len() < limit && entry.listing.parent.is_none() {
                 roots.push(instance_of(&entry.key.partition).to_string());

@@ -21,7 +21,11 @@ pub async fn visit(
 ) -> Result<(), ProviderError> {
     let mut after: Option<Cursor> = None;
     loop {
-        let page = engine.store.list(filter, after.as_ref(), PAGE).await.map_err(|e| from_store(operation, &e))?;
+        let page = engine
+            .store
+            .list(filter, after.as_ref(), PAGE)
+            .await
+            .map_err(|e| from_store(operation, &e))?;
         for entry in page.entries {
             if !visitor(entry) {
                 return Ok(());
@@ -52,28 +56,47 @@ pub fn all() -> ListFilter {
 
 /// Instances in a state.
 pub fn with_status(status: &str) -> ListFilter {
-    ListFilter { status: Some(Cow::Owned(status.to_string())), ..all() }
+    ListFilter {
+        status: Some(Cow::Owned(status.to_string())),
+        ..all()
+    }
 }
 
 /// Instances that an instance started.
 pub fn children_of(instance: &str) -> ListFilter {
-    ListFilter { parent: Some(instance.to_string()), ..all() }
+    ListFilter {
+        parent: Some(instance.to_string()),
+        ..all()
+    }
 }
 
 /// An instance that exists and has a name.
-pub async fn existing(engine: &Engine, operation: &'static str, id: &str) -> Result<(Arc<Snapshot>, Head), ProviderError> {
+pub async fn existing(
+    engine: &Engine,
+    operation: &'static str,
+    id: &str,
+) -> Result<(Arc<Snapshot>, Head), ProviderError> {
     let snapshot = engine.snapshot_for(operation, id).await?;
     let head = snapshot.head().filter(|head| head.name.is_some()).cloned();
-    head.map(|head| (snapshot, head)).ok_or_else(|| no_instance(operation, id))
+    head.map(|head| (snapshot, head))
+        .ok_or_else(|| no_instance(operation, id))
 }
 
 /// The numbers of all executions, oldest first.
 pub async fn executions(engine: &Engine, id: &str) -> Result<Vec<u64>, ProviderError> {
     const OPERATION: &str = "list_executions";
     let snapshot = engine.snapshot_for(OPERATION, id).await?;
-    let Some(current) = snapshot.head().map(|head| head.execution.id) else { return Ok(Vec::new()) };
-    let ended = instance::executions(&*engine.store, &partition(id)).await.map_err(|e| from_store(OPERATION, &e))?;
-    let mut ids: Vec<u64> = ended.iter().map(|ended| ended.execution.id).filter(|id| *id != current).collect();
+    let Some(current) = snapshot.head().map(|head| head.execution.id) else {
+        return Ok(Vec::new());
+    };
+    let ended = instance::executions(&*engine.store, &partition(id))
+        .await
+        .map_err(|e| from_store(OPERATION, &e))?;
+    let mut ids: Vec<u64> = ended
+        .iter()
+        .map(|ended| ended.execution.id)
+        .filter(|id| *id != current)
+        .collect();
     ids.push(current);
     ids.sort_unstable();
     Ok(ids)
@@ -84,7 +107,9 @@ pub async fn instance_info(engine: &Engine, id: &str) -> Result<InstanceInfo, Pr
     const OPERATION: &str = "get_instance_info";
     let (_, head) = existing(engine, OPERATION, id).await?;
     let ended = if head.is_terminal() {
-        instance::ended(&*engine.store, &partition(id), head.execution.id).await.map_err(|e| from_store(OPERATION, &e))?
+        instance::ended(&*engine.store, &partition(id), head.execution.id)
+            .await
+            .map_err(|e| from_store(OPERATION, &e))?
     } else {
         None
     };
@@ -105,8 +130,13 @@ pub async fn instance_info(engine: &Engine, id: &str) -> Result<InstanceInfo, Pr
 pub async fn execution_info(engine: &Engine, id: &str, execution: u64) -> Result<ExecutionInfo, ProviderError> {
     const OPERATION: &str = "get_execution_info";
     let snapshot = engine.snapshot_for(OPERATION, id).await?;
-    let current = snapshot.head().map(|head| &head.execution).filter(|current| current.id == execution);
-    let ended = instance::ended(&*engine.store, &partition(id), execution).await.map_err(|e| from_store(OPERATION, &e))?;
+    let current = snapshot
+        .head()
+        .map(|head| &head.execution)
+        .filter(|current| current.id == execution);
+    let ended = instance::ended(&*engine.store, &partition(id), execution)
+        .await
+        .map_err(|e| from_store(OPERATION, &e))?;
     let (found, output) = match (current, ended) {
         (Some(current), ended) => (current.clone(), ended.and_then(|ended| ended.output)),
         (None, Some(ended)) => (ended.execution, ended.output),

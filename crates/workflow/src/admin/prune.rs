@@ -23,9 +23,14 @@ pub async fn one(engine: &Engine, id: &str, options: &PruneOptions) -> Result<Pr
     // The current execution is the first of those that are kept.
     let kept_before = options.keep_last.map_or(0, |keep| (keep as usize).saturating_sub(1));
     ended.truncate(ended.len().saturating_sub(kept_before));
-    let mut result = PruneResult { instances_processed: 1, ..PruneResult::default() };
+    let mut result = PruneResult {
+        instances_processed: 1,
+        ..PruneResult::default()
+    };
     for ended in ended.iter().map(|ended| &ended.execution) {
-        let early = options.completed_before.is_none_or(|before| ended.completed_ms.is_some_and(|at| at < before));
+        let early = options
+            .completed_before
+            .is_none_or(|before| ended.completed_ms.is_some_and(|at| at < before));
         if ended.is_running() || !early {
             continue;
         }
@@ -75,15 +80,22 @@ async fn selected(engine: &Engine, filter: &InstanceFilter) -> Result<Vec<String
     if let Some(wanted) = &filter.instance_ids {
         for id in wanted {
             let snapshot = engine.snapshot_for(OPERATION, id).await?;
-            let Some(head) = snapshot.head().filter(|head| head.name.is_some()) else { continue };
-            let early = filter.completed_before.is_none_or(|before| head.execution.completed_ms.is_some_and(|at| at < before));
+            let Some(head) = snapshot.head().filter(|head| head.name.is_some()) else {
+                continue;
+            };
+            let early = filter
+                .completed_before
+                .is_none_or(|before| head.execution.completed_ms.is_some_and(|at| at < before));
             if ids.len() < limit && early {
                 ids.push(id.clone());
             }
         }
         return Ok(ids);
     }
-    let all = perennial_store::ListFilter { completed_before_ms: filter.completed_before, ..inspect::all() };
+    let all = perennial_store::ListFilter {
+        completed_before_ms: filter.completed_before,
+        ..inspect::all()
+    };
     inspect::visit(engine, OPERATION, &all, |entry| {
         if ids.len() < limit {
             ids.push(instance_of(&entry.key.partition).to_string());

@@ -43,7 +43,15 @@ impl Inner {
         self.claims_made += 1;
         let id = ClaimId(self.claims_made);
         let alarm = Some(self.set_alarm(until_ms, Alarm::Claim(id)));
-        self.claims.insert(id, Claim { subject, until_ms, committing: false, alarm });
+        self.claims.insert(
+            id,
+            Claim {
+                subject,
+                until_ms,
+                committing: false,
+                alarm,
+            },
+        );
         id
     }
 
@@ -56,7 +64,9 @@ impl Inner {
 
     /// The claim, if it has not run out and no commit rests on it yet.
     pub fn live_claim(&mut self, id: ClaimId, now_ms: u64) -> Option<&mut Claim> {
-        self.claims.get_mut(&id).filter(|claim| claim.until_ms > now_ms && !claim.committing)
+        self.claims
+            .get_mut(&id)
+            .filter(|claim| claim.until_ms > now_ms && !claim.committing)
     }
 
     /// Makes a claim run out at another time.

@@ -95,7 +95,11 @@ impl Inner {
     pub fn depths(&self, now_ms: u64) -> (usize, usize) {
         let mut messages = self.turns.len();
         let mut activities = self.work.len();
-        for claim in self.claims.values().filter(|claim| claim.until_ms > now_ms || claim.committing) {
+        for claim in self
+            .claims
+            .values()
+            .filter(|claim| claim.until_ms > now_ms || claim.committing)
+        {
             match &claim.subject {
                 Subject::Turn { orders, .. } => messages = messages.saturating_sub(orders.len()),
                 Subject::Work { .. } => activities = activities.saturating_sub(1),
@@ -113,9 +117,16 @@ impl Inner {
 
     /// A waiter that was woken has left: if something is still ready, whoever else wants it must know.
     fn pass_on(&mut self, now_ms: u64) {
-        let Self { waiters, turns, work, sessions, .. } = self;
+        let Self {
+            waiters,
+            turns,
+            work,
+            sessions,
+            ..
+        } = self;
         if turns.is_any_ready() {
-            waiters.wake_all(|want| matches!(want, Want::Turn(window) if turns.first(|pin| window.admits(pin)).is_some()));
+            waiters
+                .wake_all(|want| matches!(want, Want::Turn(window) if turns.first(|pin| window.admits(pin)).is_some()));
         }
         if work.is_any_ready() || sessions.is_any_ready() {
             let admits = |want: &WorkWant| work::first(work, sessions, want, now_ms).is_some();
@@ -137,7 +148,11 @@ impl Board {
             claims_made: 0,
             meters,
         };
-        Self { inner: Mutex::new(inner), clock, epoch }
+        Self {
+            inner: Mutex::new(inner),
+            clock,
+            epoch,
+        }
     }
 
     /// Takes the lock, at this moment.
@@ -161,7 +176,11 @@ impl Board {
     /// Starts to wait. Whoever waits must look once more before the first [`Waiting::sleep`].
     pub fn wait(self: &Arc<Self>, want: Want) -> Waiting {
         let (id, bell) = self.inner.lock().waiters.join(want);
-        Waiting { board: Arc::clone(self), id, bell }
+        Waiting {
+            board: Arc::clone(self),
+            id,
+            bell,
+        }
     }
 }
 
@@ -178,7 +197,10 @@ impl Waiting {
         let until_ms = {
             let (mut inner, _) = self.board.lock();
             let next = inner.alarms.next_ms();
-            inner.waiters.sleep(self.id, next).map_or(deadline_ms, |alarm| alarm.min(deadline_ms))
+            inner
+                .waiters
+                .sleep(self.id, next)
+                .map_or(deadline_ms, |alarm| alarm.min(deadline_ms))
         };
         let wait_ms = until_ms.saturating_sub(self.board.clock.now_ms());
         tokio::select! {

@@ -35,7 +35,11 @@ impl Window {
     pub fn of(filter: Option<&DispatcherCapabilityFilter>) -> Self {
         match filter {
             None => Self::Any,
-            Some(filter) => filter.supported_duroxide_versions.first().cloned().map_or(Self::Nothing, Self::Range),
+            Some(filter) => filter
+                .supported_duroxide_versions
+                .first()
+                .cloned()
+                .map_or(Self::Nothing, Self::Range),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Sessions: activities that must run on one worker, whichever instance they belong to.
 
-use super::alarms::{Alarm, AlarmKey};
 use super::Inner;
+use super::alarms::{Alarm, AlarmKey};
 use duroxide::providers::TagFilter;
 use perennial_store::Order;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -44,7 +44,9 @@ impl Sessions {
 
     /// Whether a worker may take activities of a session.
     pub fn admits(&self, session: &str, owner: &str, now_ms: u64) -> bool {
-        self.sessions.get(session).is_none_or(|session| session.admits(owner, now_ms))
+        self.sessions
+            .get(session)
+            .is_none_or(|session| session.admits(owner, now_ms))
     }
 
     /// The oldest ready activity of a session that a worker may take.
@@ -54,8 +56,14 @@ impl Sessions {
             if best.is_some_and(|best| best < *first) {
                 break;
             }
-            let Some(session) = self.sessions.get(id).filter(|session| session.admits(owner, now_ms)) else { continue };
-            let candidate = session.ready.iter().find(|(_, tag)| tags.matches(tag.as_deref())).map(|(order, _)| *order);
+            let Some(session) = self.sessions.get(id).filter(|session| session.admits(owner, now_ms)) else {
+                continue;
+            };
+            let candidate = session
+                .ready
+                .iter()
+                .find(|(_, tag)| tags.matches(tag.as_deref()))
+                .map(|(order, _)| *order);
             best = [best, candidate].into_iter().flatten().min();
         }
         best
@@ -68,7 +76,9 @@ impl Sessions {
 
     /// A session has one activity less.
     pub fn left(&mut self, id: &Arc<str>) {
-        let Some(session) = self.sessions.get_mut(id) else { return };
+        let Some(session) = self.sessions.get_mut(id) else {
+            return;
+        };
         session.tasks = session.tasks.saturating_sub(1);
         if session.tasks == 0 && session.owner.is_none() {
             self.sessions.remove(id);
@@ -110,7 +120,8 @@ impl Sessions {
     /// Forgets sessions that nobody holds and nothing waits for; returns how many had had an owner.
     pub fn clean_up(&mut self, now_ms: u64) -> usize {
         let before = self.sessions.len();
-        self.sessions.retain(|_, session| session.tasks > 0 || session.until_ms >= now_ms);
+        self.sessions
+            .retain(|_, session| session.tasks > 0 || session.until_ms >= now_ms);
         before - self.sessions.len()
     }
 }
@@ -146,7 +157,9 @@ impl Inner {
 
     /// A hold on a session may have run out: its activities are anybody's.
     pub fn session_alarm(&mut self, id: &Arc<str>, now_ms: u64) {
-        let Some(session) = self.sessions.sessions.get_mut(id) else { return };
+        let Some(session) = self.sessions.sessions.get_mut(id) else {
+            return;
+        };
         session.alarm = None;
         if session.until_ms > now_ms {
             let until_ms = session.until_ms;

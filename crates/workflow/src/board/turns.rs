@@ -114,14 +114,22 @@ impl Turns {
     /// The oldest ready message that these pins admit.
     pub fn first(&self, admits: impl Fn(&Pin) -> bool) -> Option<(Order, Arc<str>)> {
         let heads = self.ready.iter().filter(|(pin, _)| admits(pin));
-        let (order, instance) = heads.filter_map(|(_, queue)| queue.first_key_value()).min_by_key(|(order, _)| **order)?;
+        let (order, instance) = heads
+            .filter_map(|(_, queue)| queue.first_key_value())
+            .min_by_key(|(order, _)| **order)?;
         Some((*order, Arc::clone(instance)))
     }
 
     /// The largest number of deliveries of a message of an instance.
+    #[cfg(feature = "testing")]
     pub fn max_attempts(&self, instance: &str) -> u32 {
-        let Some(mailbox) = self.mailboxes.get(instance) else { return 0 };
-        let letters = mailbox.visible.values().chain(mailbox.hidden.values().map(|(letter, _)| letter));
+        let Some(mailbox) = self.mailboxes.get(instance) else {
+            return 0;
+        };
+        let letters = mailbox
+            .visible
+            .values()
+            .chain(mailbox.hidden.values().map(|(letter, _)| letter));
         letters.map(|letter| letter.attempts).max().unwrap_or_default()
     }
 
@@ -130,7 +138,8 @@ impl Turns {
         self.mailboxes.iter().flat_map(|(instance, mailbox)| {
             let hidden = mailbox.hidden.iter().map(|(order, (letter, _))| (order, letter));
             let all = mailbox.visible.iter().chain(hidden);
-            all.filter(|(_, letter)| letter.attempts > letter.noted).map(move |(order, letter)| (instance, *order, letter))
+            all.filter(|(_, letter)| letter.attempts > letter.noted)
+                .map(move |(order, letter)| (instance, *order, letter))
         })
     }
 }
@@ -142,7 +151,11 @@ impl Inner {
         let start = letter.sort == Sort::Start;
         let hidden = letter.due_ms > now_ms;
         let alarm = hidden.then(|| self.set_alarm(letter.due_ms, Alarm::Letter(Arc::clone(instance), order)));
-        let mailbox = self.turns.mailboxes.entry(Arc::clone(instance)).or_insert_with(|| Mailbox::new(pin));
+        let mailbox = self
+            .turns
+            .mailboxes
+            .entry(Arc::clone(instance))
+            .or_insert_with(|| Mailbox::new(pin));
         match alarm {
             Some(alarm) => {
                 mailbox.hidden.insert(order, (letter, alarm));
@@ -159,7 +172,9 @@ impl Inner {
 
     /// A hidden message has become visible.
     pub fn reveal(&mut self, instance: &Arc<str>, order: Order) {
-        let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else { return };
+        let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else {
+            return;
+        };
         if let Some((letter, _)) = mailbox.hidden.remove(&order) {
             mailbox.visible.insert(order, letter);
         }
@@ -168,7 +183,9 @@ impl Inner {
 
     /// Brings a mailbox's place among the ready up to date, and wakes a dispatcher if it has become ready.
     fn refresh(&mut self, instance: &Arc<str>) {
-        let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else { return };
+        let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else {
+            return;
+        };
         let first = match mailbox.holder {
             Holder::Nobody => mailbox.visible.first_key_value().map(|(order, _)| *order),
             Holder::Claim(_) | Holder::Parked => None,
@@ -188,7 +205,11 @@ impl Inner {
             }
         }
         if let Some((pin, order)) = ready {
-            self.turns.ready.entry(pin.clone()).or_default().insert(order, Arc::clone(instance));
+            self.turns
+                .ready
+                .entry(pin.clone())
+                .or_default()
+                .insert(order, Arc::clone(instance));
             if was.is_none() && self.waiters.wake_for_turn(&pin) {
                 self.meters.handoffs.increment(1);
             }
@@ -203,7 +224,9 @@ impl Inner {
 
     /// Gives an instance to a claim: all messages that are visible now, each counted as handed out once more.
     pub fn hold(&mut self, instance: &Arc<str>, claim: ClaimId) -> Vec<(Order, Letter)> {
-        let Some(mailbox) = self.mailbox(instance) else { return Vec::new() };
+        let Some(mailbox) = self.mailbox(instance) else {
+            return Vec::new();
+        };
         mailbox.holder = Holder::Claim(claim);
         let lapsed = mailbox.lapsed.take();
         let mut letters = Vec::with_capacity(mailbox.visible.len());
@@ -244,7 +267,10 @@ impl Inner {
     /// Sets messages of an instance that does not exist aside until a start arrives.
     pub fn park(&mut self, instance: &Arc<str>, claim: ClaimId) {
         let Some(mailbox) = self.mailbox(instance) else { return };
-        let letters = mailbox.visible.values().chain(mailbox.hidden.values().map(|(letter, _)| letter));
+        let letters = mailbox
+            .visible
+            .values()
+            .chain(mailbox.hidden.values().map(|(letter, _)| letter));
         let start_came = letters.into_iter().any(|letter| letter.sort == Sort::Start);
         if mailbox.holder == Holder::Claim(claim) {
             mailbox.holder = if start_came { Holder::Nobody } else { Holder::Parked };
@@ -279,7 +305,10 @@ impl Inner {
 
     /// A message's deliveries were written down.
     pub fn noted(&mut self, instance: &str, order: Order, attempts: u32, version: Version) {
-        if let Some(letter) = self.mailbox(instance).and_then(|mailbox| mailbox.visible.get_mut(&order)) {
+        if let Some(letter) = self
+            .mailbox(instance)
+            .and_then(|mailbox| mailbox.visible.get_mut(&order))
+        {
             letter.noted = attempts;
             letter.version = version;
         }
@@ -287,7 +316,9 @@ impl Inner {
 
     /// Removes messages that were consumed.
     pub fn consume(&mut self, instance: &str, orders: &[Order]) {
-        let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else { return };
+        let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else {
+            return;
+        };
         for order in orders {
             if mailbox.visible.remove(order).is_some() {
                 self.turns.letters -= 1;
@@ -310,7 +341,9 @@ impl Inner {
 
     /// Forgets everything of an instance; returns the claims on it.
     pub fn drop_mailbox(&mut self, instance: &Arc<str>) -> Vec<ClaimId> {
-        let Some(mailbox) = self.mailbox(instance) else { return Vec::new() };
+        let Some(mailbox) = self.mailbox(instance) else {
+            return Vec::new();
+        };
         let mut claims: Vec<ClaimId> = mailbox.lapsed.take().into_iter().collect();
         if let Holder::Claim(claim) = mailbox.holder {
             claims.push(claim);

@@ -39,7 +39,12 @@ impl Waiters {
     pub fn join(&mut self, want: Want) -> (u64, Arc<Notify>) {
         self.made += 1;
         let bell = Arc::new(Notify::new());
-        self.waiters.push(Waiter { id: self.made, want, bell: Arc::clone(&bell), woken: false });
+        self.waiters.push(Waiter {
+            id: self.made,
+            want,
+            bell: Arc::clone(&bell),
+            woken: false,
+        });
         if self.watch.is_none() {
             self.watch = Some(self.made);
             self.watch_until_ms = None;
@@ -49,7 +54,9 @@ impl Waiters {
 
     /// Removes a waiter; returns whether it had been woken. If it kept watch, another one takes over.
     pub fn leave(&mut self, id: u64) -> bool {
-        let Some(at) = self.waiters.iter().position(|waiter| waiter.id == id) else { return false };
+        let Some(at) = self.waiters.iter().position(|waiter| waiter.id == id) else {
+            return false;
+        };
         let woken = self.waiters.remove(at).woken;
         if self.watch == Some(id) {
             self.watch_until_ms = None;
@@ -96,7 +103,10 @@ impl Waiters {
 
     /// Wakes the first sleeping waiter whose want passes; returns whether there was one.
     pub fn wake(&mut self, wanted: impl Fn(&Want) -> bool) -> bool {
-        let sleeper = self.waiters.iter_mut().find(|waiter| !waiter.woken && wanted(&waiter.want));
+        let sleeper = self
+            .waiters
+            .iter_mut()
+            .find(|waiter| !waiter.woken && wanted(&waiter.want));
         match sleeper {
             None => false,
             Some(waiter) => {
@@ -109,7 +119,11 @@ impl Waiters {
 
     /// Wakes every sleeping waiter whose want passes.
     pub fn wake_all(&mut self, wanted: impl Fn(&Want) -> bool) {
-        for waiter in self.waiters.iter_mut().filter(|waiter| !waiter.woken && wanted(&waiter.want)) {
+        for waiter in self
+            .waiters
+            .iter_mut()
+            .filter(|waiter| !waiter.woken && wanted(&waiter.want))
+        {
             waiter.woken = true;
             waiter.bell.notify_one();
         }

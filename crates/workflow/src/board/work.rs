@@ -93,13 +93,18 @@ impl Work {
 
     /// Every queued record of an activity.
     pub fn of_activity(&self, instance: &Arc<str>, execution: u64, id: u64) -> &[Order] {
-        self.by_activity.get(&(Arc::clone(instance), execution, id)).map_or(&[], Vec::as_slice)
+        self.by_activity
+            .get(&(Arc::clone(instance), execution, id))
+            .map_or(&[], Vec::as_slice)
     }
 
     /// Every activity of an instance.
     pub fn of_instance(&self, instance: &Arc<str>) -> Vec<Order> {
         let all = (Arc::clone(instance), 0, 0)..=(Arc::clone(instance), u64::MAX, u64::MAX);
-        self.by_activity.range(all).flat_map(|(_, orders)| orders.iter().copied()).collect()
+        self.by_activity
+            .range(all)
+            .flat_map(|(_, orders)| orders.iter().copied())
+            .collect()
     }
 
     /// Every activity that was handed out more often than its record says.
@@ -112,14 +117,21 @@ impl Work {
 /// The oldest ready activity that a worker may take.
 pub fn first(work: &Work, sessions: &Sessions, want: &WorkWant, now_ms: u64) -> Option<Order> {
     let plain = work.first(&want.tags);
-    let session = want.owner.as_deref().and_then(|owner| sessions.first(owner, &want.tags, now_ms));
+    let session = want
+        .owner
+        .as_deref()
+        .and_then(|owner| sessions.first(owner, &want.tags, now_ms));
     [plain, session].into_iter().flatten().min()
 }
 
 impl Inner {
     /// Puts an activity into the queue.
     pub fn offer(&mut self, order: Order, task: Task, now_ms: u64) {
-        self.work.by_activity.entry(activity_key(&task.activity)).or_default().push(order);
+        self.work
+            .by_activity
+            .entry(activity_key(&task.activity))
+            .or_default()
+            .push(order);
         if let Some(session) = &task.activity.session {
             self.sessions.joined(session);
         }
@@ -129,7 +141,14 @@ impl Inner {
             State::Ready
         };
         let ready = state == State::Ready;
-        self.work.tasks.insert(order, Entry { task, state, lapsed: None });
+        self.work.tasks.insert(
+            order,
+            Entry {
+                task,
+                state,
+                lapsed: None,
+            },
+        );
         if ready {
             self.show(order, now_ms);
         }
@@ -137,7 +156,9 @@ impl Inner {
 
     /// A hidden activity has become visible.
     pub fn reveal_task(&mut self, order: Order, now_ms: u64) {
-        let Some(entry) = self.work.tasks.get_mut(&order) else { return };
+        let Some(entry) = self.work.tasks.get_mut(&order) else {
+            return;
+        };
         if matches!(entry.state, State::Hidden(_)) {
             entry.state = State::Ready;
             self.show(order, now_ms);
@@ -146,7 +167,9 @@ impl Inner {
 
     /// Puts an activity among the ready and wakes a worker that may take it.
     fn show(&mut self, order: Order, now_ms: u64) {
-        let Some(entry) = self.work.tasks.get(&order) else { return };
+        let Some(entry) = self.work.tasks.get(&order) else {
+            return;
+        };
         let (tag, session) = (entry.task.activity.tag.clone(), entry.task.activity.session.clone());
         match &session {
             Some(session) => self.sessions.show(session, order, tag.clone()),
@@ -158,7 +181,9 @@ impl Inner {
     }
 
     fn unshow(&mut self, order: Order) {
-        let Some(entry) = self.work.tasks.get(&order) else { return };
+        let Some(entry) = self.work.tasks.get(&order) else {
+            return;
+        };
         let (tag, session) = (&entry.task.activity.tag, &entry.task.activity.session);
         match session {
             Some(session) => self.sessions.unshow(session, order),
@@ -175,13 +200,20 @@ impl Inner {
 
     /// Wakes a worker that may take an activity with this tag and session.
     pub fn wake_worker(&mut self, tag: Option<&str>, session: Option<&str>, now_ms: u64) {
-        let Self { waiters, sessions, meters, .. } = self;
+        let Self {
+            waiters,
+            sessions,
+            meters,
+            ..
+        } = self;
         let woken = waiters.wake(|want| match want {
             Want::Turn(_) => false,
             Want::Work(want) => {
                 want.tags.matches(tag)
                     && session.is_none_or(|session| {
-                        want.owner.as_deref().is_some_and(|owner| sessions.admits(session, owner, now_ms))
+                        want.owner
+                            .as_deref()
+                            .is_some_and(|owner| sessions.admits(session, owner, now_ms))
                     })
             }
         });
@@ -211,7 +243,9 @@ impl Inner {
 
     /// Ends a claim on an activity: it is ready again, at once or at `due_ms`.
     pub fn put_back(&mut self, order: Order, claim: ClaimId, due_ms: Option<u64>, uncount: bool, now_ms: u64) {
-        let Some(entry) = self.work.tasks.get_mut(&order) else { return };
+        let Some(entry) = self.work.tasks.get_mut(&order) else {
+            return;
+        };
         if entry.state != State::Claimed(claim) && entry.lapsed != Some(claim) {
             return;
         }
@@ -239,7 +273,9 @@ impl Inner {
 
     /// A claim's lease has run out: others may take the activity, but until they do the claim can be given back.
     pub fn lapse_task(&mut self, order: Order, claim: ClaimId, now_ms: u64) {
-        let Some(entry) = self.work.tasks.get_mut(&order) else { return };
+        let Some(entry) = self.work.tasks.get_mut(&order) else {
+            return;
+        };
         entry.lapsed = Some(claim);
         entry.state = State::Ready;
         self.show(order, now_ms);
@@ -256,7 +292,9 @@ impl Inner {
     /// Removes an activity that is finished or cancelled, and every claim on it.
     pub fn withdraw(&mut self, order: Order) {
         self.unshow(order);
-        let Some(entry) = self.work.tasks.remove(&order) else { return };
+        let Some(entry) = self.work.tasks.remove(&order) else {
+            return;
+        };
         match entry.state {
             State::Hidden(alarm) => self.alarms.cancel(alarm),
             State::Claimed(claim) => self.drop_claim(claim),

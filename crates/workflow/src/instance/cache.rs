@@ -32,7 +32,9 @@ pub struct Began(u64);
 impl Cache {
     /// A cache of about so many bytes.
     pub fn new(capacity_bytes: u64, meters: Arc<Meters>) -> Self {
-        let expected = usize::try_from(capacity_bytes / 4096).unwrap_or(usize::MAX).clamp(16, 65_536);
+        let expected = usize::try_from(capacity_bytes / 4096)
+            .unwrap_or(usize::MAX)
+            .clamp(16, 65_536);
         Self {
             entries: sync::Cache::with_weighter(expected, capacity_bytes, ByBytes),
             commits: Mutex::new([0; SLOTS]),
@@ -57,7 +59,13 @@ impl Cache {
 
     /// Call before reading from the store.
     pub fn begin(&self, slot: Slot) -> Began {
-        Began(self.commits.lock().get(usize::from(slot.0)).copied().unwrap_or_default())
+        Began(
+            self.commits
+                .lock()
+                .get(usize::from(slot.0))
+                .copied()
+                .unwrap_or_default(),
+        )
     }
 
     /// Keeps what was read, unless a commit came in between.

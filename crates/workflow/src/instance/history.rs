@@ -19,7 +19,10 @@ impl History {
 
     /// A history that cannot be read.
     pub fn damaged(why: impl Into<Arc<str>>) -> Self {
-        Self { pages: Vec::new(), damage: Some(why.into()) }
+        Self {
+            pages: Vec::new(),
+            damage: Some(why.into()),
+        }
     }
 
     /// Why it cannot be read, if so.
@@ -68,7 +71,9 @@ impl History {
     /// How many queue messages the start event carried over from the execution before.
     pub fn carried_forward(&self) -> u64 {
         let carried = self.iter().find_map(|event| match &event.kind {
-            EventKind::OrchestrationStarted { carry_forward_events, .. } => carry_forward_events.as_ref(),
+            EventKind::OrchestrationStarted {
+                carry_forward_events, ..
+            } => carry_forward_events.as_ref(),
             _ => None,
         });
         carried.map_or(0, |events| events.len() as u64)

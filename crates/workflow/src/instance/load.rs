@@ -25,9 +25,22 @@ pub async fn load(store: &dyn Store, instance: &str) -> Result<Snapshot> {
         Err(Error::Corrupt(why)) => History::damaged(why),
         Err(other) => return Err(other),
     };
-    let kv = if head.kv_keys == 0 { Entries::default() } else { key_values(store, &partition).await? };
-    let custom = if head.custom_version == 0 { None } else { custom(store, &partition).await? };
-    Ok(Snapshot { head: Some((head, record.version)), history, kv: Arc::new(kv), custom: custom.map(Arc::new) })
+    let kv = if head.kv_keys == 0 {
+        Entries::default()
+    } else {
+        key_values(store, &partition).await?
+    };
+    let custom = if head.custom_version == 0 {
+        None
+    } else {
+        custom(store, &partition).await?
+    };
+    Ok(Snapshot {
+        head: Some((head, record.version)),
+        history,
+        kv: Arc::new(kv),
+        custom: custom.map(Arc::new),
+    })
 }
 
 /// Reads the history of one execution.
@@ -41,7 +54,11 @@ pub async fn history_of(store: &dyn Store, partition: &Partition, execution: u64
 
 /// Reads the record of one execution that has ended.
 pub async fn ended(store: &dyn Store, partition: &Partition, execution: u64) -> Result<Option<Ended>> {
-    store.get(&Ended::key(partition, execution)).await?.map(|record| decode(&record)).transpose()
+    store
+        .get(&Ended::key(partition, execution))
+        .await?
+        .map(|record| decode(&record))
+        .transpose()
 }
 
 /// Reads the records of all executions that have ended, oldest first.
@@ -62,7 +79,11 @@ async fn key_values(store: &dyn Store, partition: &Partition) -> Result<Entries>
 }
 
 async fn custom(store: &dyn Store, partition: &Partition) -> Result<Option<CustomStatus>> {
-    store.get(&CustomStatus::key(partition)).await?.map(|record| decode(&record)).transpose()
+    store
+        .get(&CustomStatus::key(partition))
+        .await?
+        .map(|record| decode(&record))
+        .transpose()
 }
 
 async fn everything_under(store: &dyn Store, partition: &Partition, under: RecordId) -> Result<Vec<Record>> {

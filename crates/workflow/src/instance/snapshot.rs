@@ -27,7 +27,11 @@ impl Snapshot {
     /// Roughly how much memory it takes. Decoded events take about three times their JSON.
     pub fn weight(&self) -> u64 {
         let history = self.head().map_or(0, |head| head.execution.bytes * 3);
-        let custom = self.custom.as_ref().and_then(|custom| custom.status.as_ref()).map_or(0, String::len);
+        let custom = self
+            .custom
+            .as_ref()
+            .and_then(|custom| custom.status.as_ref())
+            .map_or(0, String::len);
         512 + history + (self.kv.weight() + custom) as u64
     }
 }

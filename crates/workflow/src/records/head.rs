@@ -62,7 +62,11 @@ impl Head {
 
     /// The state of the instance as people see it: one that continued as new is running.
     pub fn status(&self) -> &str {
-        if self.is_terminal() { &self.execution.status } else { "Running" }
+        if self.is_terminal() {
+            &self.execution.status
+        } else {
+            "Running"
+        }
     }
 
     /// Whether the instance has ended for good.
@@ -81,7 +85,11 @@ impl Head {
                 name: name.clone(),
                 parent: self.parent.clone(),
                 created_ms: self.created_ms,
-                completed_ms: if self.is_terminal() { self.execution.completed_ms } else { None },
+                completed_ms: if self.is_terminal() {
+                    self.execution.completed_ms
+                } else {
+                    None
+                },
             }),
         })
     }

@@ -37,7 +37,11 @@ pub struct Entries(pub BTreeMap<String, Entry>);
 
 impl Entry {
     fn of_epoch(&self, epoch: u64) -> Option<&Value> {
-        if self.epoch < epoch { self.newest.as_ref() } else { self.before.as_ref() }
+        if self.epoch < epoch {
+            self.newest.as_ref()
+        } else {
+            self.before.as_ref()
+        }
     }
 
     fn is_dead(&self) -> bool {
@@ -81,8 +85,12 @@ impl Entries {
 
     /// Forgets keys whose clearing has become final; returns them.
     pub fn settle(&mut self) -> Vec<String> {
-        let gone: Vec<String> =
-            self.0.iter().filter(|(_, entry)| entry.newest.is_none()).map(|(key, _)| key.clone()).collect();
+        let gone: Vec<String> = self
+            .0
+            .iter()
+            .filter(|(_, entry)| entry.newest.is_none())
+            .map(|(key, _)| key.clone())
+            .collect();
         for key in &gone {
             self.0.remove(key);
         }
@@ -93,7 +101,10 @@ impl Entries {
     pub fn snapshot(&self, epoch: u64) -> HashMap<String, KvEntry> {
         let visible = |(key, entry): (&String, &Entry)| {
             let value = entry.of_epoch(epoch)?;
-            let entry = KvEntry { value: value.value.clone(), last_updated_at_ms: value.updated_ms };
+            let entry = KvEntry {
+                value: value.value.clone(),
+                last_updated_at_ms: value.updated_ms,
+            };
             Some((key.clone(), entry))
         };
         self.0.iter().filter_map(visible).collect()
@@ -106,13 +117,18 @@ impl Entries {
 
     /// The newest values of all keys.
     pub fn newest(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().filter_map(|(key, entry)| Some((key.as_str(), entry.newest.as_ref()?.value.as_str())))
+        self.0
+            .iter()
+            .filter_map(|(key, entry)| Some((key.as_str(), entry.newest.as_ref()?.value.as_str())))
     }
 
     /// Roughly how much memory all of it takes.
     pub fn weight(&self) -> usize {
         let size = |value: &Option<Value>| value.as_ref().map_or(0, |value| value.value.len() + 32);
-        self.0.iter().map(|(key, entry)| key.len() + 64 + size(&entry.newest) + size(&entry.before)).sum()
+        self.0
+            .iter()
+            .map(|(key, entry)| key.len() + 64 + size(&entry.newest) + size(&entry.before))
+            .sum()
     }
 }
 
@@ -121,7 +137,10 @@ mod tests {
     use super::*;
 
     fn value(text: &str) -> Option<Value> {
-        Some(Value { value: text.to_string(), updated_ms: 1 })
+        Some(Value {
+            value: text.to_string(),
+            updated_ms: 1,
+        })
     }
 
     #[test]

@@ -19,7 +19,11 @@ pub fn key(instance: &str, order: Order) -> Key {
 
 /// The record to write.
 pub fn draft(instance: &str, item: &WorkItem, order: Order, due_ms: u64, attempts: u32) -> Result<Draft> {
-    let place = Place { lane: LANE, order, due_ms };
+    let place = Place {
+        lane: LANE,
+        order,
+        due_ms,
+    };
     Ok(Draft::new(key(instance, order), Envelope::body(item, attempts)?).placed(place))
 }
 
@@ -54,5 +58,8 @@ pub fn due_ms(item: &WorkItem) -> u64 {
 
 /// Whether a message brings an instance into being.
 pub fn starts(item: &WorkItem) -> bool {
-    matches!(item, WorkItem::StartOrchestration { .. } | WorkItem::ContinueAsNew { .. })
+    matches!(
+        item,
+        WorkItem::StartOrchestration { .. } | WorkItem::ContinueAsNew { .. }
+    )
 }

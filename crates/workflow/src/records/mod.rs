@@ -33,12 +33,17 @@ pub fn partition(instance: &str) -> Partition {
 
 /// The instance that owns a partition.
 pub fn instance_of(partition: &Partition) -> &str {
-    partition.as_str().strip_prefix(PREFIX).unwrap_or_else(|| partition.as_str())
+    partition
+        .as_str()
+        .strip_prefix(PREFIX)
+        .unwrap_or_else(|| partition.as_str())
 }
 
 /// A record's body.
 pub fn encode<T: Serialize>(value: &T) -> Result<Bytes> {
-    serde_json::to_vec(value).map(Bytes::from).map_err(|e| Error::Invalid(format!("a record cannot be encoded: {e}")))
+    serde_json::to_vec(value)
+        .map(Bytes::from)
+        .map_err(|e| Error::Invalid(format!("a record cannot be encoded: {e}")))
 }
 
 /// Reads a record's body.

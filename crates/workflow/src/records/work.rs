@@ -27,7 +27,14 @@ impl Activity {
     /// Reads it off a work item; `None` for items that are not activities.
     pub fn of(item: &WorkItem) -> Option<Self> {
         match item {
-            WorkItem::ActivityExecute { instance, execution_id, id, session_id, tag, .. } => Some(Self {
+            WorkItem::ActivityExecute {
+                instance,
+                execution_id,
+                id,
+                session_id,
+                tag,
+                ..
+            } => Some(Self {
                 instance: instance.as_str().into(),
                 execution: *execution_id,
                 id: *id,
@@ -52,6 +59,10 @@ pub fn key(activity: &Activity, order: Order) -> Key {
 
 /// The record to write.
 pub fn draft(activity: &Activity, item: &WorkItem, order: Order, due_ms: u64, attempts: u32) -> Result<Draft> {
-    let place = Place { lane: Lane::topic(LANE, activity.tag.clone()), order, due_ms };
+    let place = Place {
+        lane: Lane::topic(LANE, activity.tag.clone()),
+        order,
+        due_ms,
+    };
     Ok(Draft::new(key(activity, order), Envelope::body(item, attempts)?).placed(place))
 }

@@ -53,7 +53,10 @@ impl Turn {
         metadata: ExecutionMetadata,
         cancelled: Vec<ScheduledActivityIdentifier>,
     ) -> Self {
-        let cancelled = cancelled.into_iter().map(|one| (one.instance, one.execution_id, one.activity_id)).collect();
+        let cancelled = cancelled
+            .into_iter()
+            .map(|one| (one.instance, one.execution_id, one.activity_id))
+            .collect();
         Self {
             execution,
             events,
@@ -85,15 +88,31 @@ fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<Ground> {
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
     let claim = board.live_claim(id, now_ms)?;
-    let Subject::Turn { instance, orders, snapshot: Some(snapshot) } = claim.subject.clone() else { return None };
+    let Subject::Turn {
+        instance,
+        orders,
+        snapshot: Some(snapshot),
+    } = claim.subject.clone()
+    else {
+        return None;
+    };
     claim.committing = true;
     let mut cancelled = Vec::new();
     for (instance, execution, activity) in &turn.cancelled {
-        for order in board.work().of_activity(&Arc::from(instance.as_str()), *execution, *activity) {
+        for order in board
+            .work()
+            .of_activity(&Arc::from(instance.as_str()), *execution, *activity)
+        {
             cancelled.extend(board.work().task(*order).map(|task| (*order, task.key.clone())));
         }
     }
-    Some(Ground { instance, snapshot, orders, cancelled, ended: None })
+    Some(Ground {
+        instance,
+        snapshot,
+        orders,
+        cancelled,
+        ended: None,
+    })
 }
 
 async fn finish(engine: &Engine, id: ClaimId, mut ground: Ground, turn: Turn) -> Result<(), ProviderError> {
@@ -121,7 +140,10 @@ async fn commit(engine: &Engine, ground: &mut Ground, turn: Turn) -> Result<(Pla
     let failed = |e: Error| from_store(OPERATION, &e);
     ground.ended = other_execution(engine, ground, turn.execution).await.map_err(failed)?;
     check_events(ground, &turn).map_err(|DuplicateEvent(event)| {
-        let message = format!("Duplicate event: execution {} already has an event {event}", turn.execution);
+        let message = format!(
+            "Duplicate event: execution {} already has an event {event}",
+            turn.execution
+        );
         ProviderError::permanent(OPERATION, message)
     })?;
     let mut plan = plan(engine, ground, turn).map_err(failed)?;
@@ -135,7 +157,9 @@ async fn other_execution(
     ground: &Ground,
     execution: u64,
 ) -> Result<Option<crate::records::execution::Ended>, Error> {
-    let Some(current) = ground.snapshot.head().map(|head| &head.execution) else { return Ok(None) };
+    let Some(current) = ground.snapshot.head().map(|head| &head.execution) else {
+        return Ok(None);
+    };
     let wanted = match execution.cmp(&current.id) {
         std::cmp::Ordering::Less => Some(execution),
         std::cmp::Ordering::Greater => (current.recorded && !current.fresh).then_some(current.id),
@@ -157,7 +181,9 @@ fn settle(engine: &Engine, ground: &Ground, plan: Plan, committed: &Committed, c
         kv: plan.kv,
         custom: plan.custom,
     };
-    engine.cache.put(instance, Slot::of(&partition(instance)), Arc::new(snapshot));
+    engine
+        .cache
+        .put(instance, Slot::of(&partition(instance)), Arc::new(snapshot));
     let pins: Vec<Pin> = plan.posts.iter().map(|post| engine.known_pin(&post.instance)).collect();
     let (mut board, now_ms) = engine.board.lock();
     board.consume(instance, &ground.orders);
@@ -180,11 +206,26 @@ fn settle(engine: &Engine, ground: &Ground, plan: Plan, committed: &Committed, c
 }
 
 /// Adds events to an execution outside any turn.
-pub async fn append(engine: &Arc<Engine>, instance: &str, execution: u64, events: Vec<Event>) -> Result<(), ProviderError> {
+pub async fn append(
+    engine: &Arc<Engine>,
+    instance: &str,
+    execution: u64,
+    events: Vec<Event>,
+) -> Result<(), ProviderError> {
     let instance: Arc<str> = Arc::from(instance);
     let snapshot = engine.snapshot_for("append_with_execution", &instance).await?;
-    let mut ground = Ground { instance, snapshot, orders: Vec::new(), cancelled: Vec::new(), ended: None };
-    let turn = Turn { execution, events, ..Turn::default() };
+    let mut ground = Ground {
+        instance,
+        snapshot,
+        orders: Vec::new(),
+        cancelled: Vec::new(),
+        ended: None,
+    };
+    let turn = Turn {
+        execution,
+        events,
+        ..Turn::default()
+    };
     let engine = Arc::clone(engine);
     Shield::new(async move {
         let (plan, committed) = commit(&engine, &mut ground, turn).await?;

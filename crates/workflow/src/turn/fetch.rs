@@ -32,7 +32,10 @@ pub async fn fetch(
     loop {
         if let Some(taken) = take(engine, &window, lock, waiting.as_ref()) {
             drop(waiting.take());
-            if let Some(fetched) = prepare(engine, taken, &window, lock).await.map_err(|e| from_store(OPERATION, &e))? {
+            if let Some(fetched) = prepare(engine, taken, &window, lock)
+                .await
+                .map_err(|e| from_store(OPERATION, &e))?
+            {
                 return Ok(Some(fetched));
             }
         } else if engine.clock.now_ms() >= deadline_ms {
@@ -81,14 +84,29 @@ fn take<'a>(engine: &'a Engine, window: &Window, lock: Duration, waiting: Option
         board.found_nothing(waiting);
         return None;
     };
-    let subject = Subject::Turn { instance: Arc::clone(&instance), orders: Vec::new(), snapshot: None };
+    let subject = Subject::Turn {
+        instance: Arc::clone(&instance),
+        orders: Vec::new(),
+        snapshot: None,
+    };
     let claim = board.make_claim(subject, now_ms + lock.as_millis() as u64);
     let letters = board.hold(&instance, claim);
-    Some(Taken { engine, claim, instance, letters, kept: false })
+    Some(Taken {
+        engine,
+        claim,
+        instance,
+        letters,
+        kept: false,
+    })
 }
 
 /// Reads what the turn needs. `None` if it turns out that there is none to hand out.
-async fn prepare(engine: &Engine, mut taken: Taken<'_>, window: &Window, lock: Duration) -> Result<Option<Fetched>, Error> {
+async fn prepare(
+    engine: &Engine,
+    mut taken: Taken<'_>,
+    window: &Window,
+    lock: Duration,
+) -> Result<Option<Fetched>, Error> {
     let snapshot = match engine.snapshot(&taken.instance).await {
         Err(Error::Corrupt(why)) => {
             error!(instance = %taken.instance, why, "the head of an instance cannot be read: the instance is set aside");
@@ -113,22 +131,40 @@ async fn prepare(engine: &Engine, mut taken: Taken<'_>, window: &Window, lock: D
         Err(Error::Conflict { .. }) => return Ok(None),
         outcome => outcome?,
     }
-    let attempt = taken.letters.iter().map(|(_, letter)| letter.attempts).max().unwrap_or(1);
+    let attempt = taken
+        .letters
+        .iter()
+        .map(|(_, letter)| letter.attempts)
+        .max()
+        .unwrap_or(1);
     let orders = taken.orders();
     let (mut board, now_ms) = engine.board.lock();
     board.extend(taken.claim, now_ms + lock.as_millis() as u64);
     if let Some(claim) = board.claim(taken.claim) {
-        claim.subject =
-            Subject::Turn { instance: Arc::clone(&taken.instance), orders, snapshot: Some(Arc::clone(&snapshot)) };
+        claim.subject = Subject::Turn {
+            instance: Arc::clone(&taken.instance),
+            orders,
+            snapshot: Some(Arc::clone(&snapshot)),
+        };
     }
     taken.kept = true;
     drop(board);
     let token = engine.board.token(taken.claim);
     trace!(instance = %taken.instance, messages = messages.len(), attempt, "turn handed out");
-    Ok(Some((item(&taken.instance, &snapshot, name, version, messages), token, attempt)))
+    Ok(Some((
+        item(&taken.instance, &snapshot, name, version, messages),
+        token,
+        attempt,
+    )))
 }
 
-fn item(instance: &str, snapshot: &Snapshot, name: String, version: String, messages: Vec<WorkItem>) -> OrchestrationItem {
+fn item(
+    instance: &str,
+    snapshot: &Snapshot,
+    name: String,
+    version: String,
+    messages: Vec<WorkItem>,
+) -> OrchestrationItem {
     let head = snapshot.head();
     let damage = snapshot.history.damage();
     OrchestrationItem {
@@ -136,7 +172,11 @@ fn item(instance: &str, snapshot: &Snapshot, name: String, version: String, mess
         orchestration_name: name,
         execution_id: head.map_or(INITIAL_EXECUTION_ID, |head| head.execution.id),
         version,
-        history: if damage.is_some() { Vec::new() } else { snapshot.history.events() },
+        history: if damage.is_some() {
+            Vec::new()
+        } else {
+            snapshot.history.events()
+        },
         messages,
         history_error: damage.map(str::to_string),
         kv_snapshot: match (head, damage) {
@@ -155,10 +195,12 @@ fn name(snapshot: &Snapshot, messages: &[WorkItem]) -> Option<(String, String)> 
         }
     }
     let started = messages.iter().find_map(|message| match message {
-        WorkItem::StartOrchestration { orchestration, version, .. }
-        | WorkItem::ContinueAsNew { orchestration, version, .. } => {
-            Some((orchestration.clone(), version.clone().unwrap_or_else(unknown)))
+        WorkItem::StartOrchestration {
+            orchestration, version, ..
         }
+        | WorkItem::ContinueAsNew {
+            orchestration, version, ..
+        } => Some((orchestration.clone(), version.clone().unwrap_or_else(unknown))),
         _ => None,
     });
     let unnamed = || snapshot.history.damage().map(|_| (unknown(), unknown()));
@@ -189,7 +231,10 @@ async fn orphans(engine: &Engine, mut taken: Taken<'_>) -> Result<(), Error> {
         return Ok(());
     }
     let orders = taken.orders();
-    let remove = orders.iter().map(|order| Op::Remove(message::key(&taken.instance, *order))).collect();
+    let remove = orders
+        .iter()
+        .map(|order| Op::Remove(message::key(&taken.instance, *order)))
+        .collect();
     engine.commit(Commit::new(remove).relaxed()).await?;
     engine.board.lock().0.consume(&taken.instance, &orders);
     Ok(())
@@ -210,7 +255,11 @@ async fn note(engine: &Engine, taken: &Taken<'_>) -> Result<(), Error> {
     let mut ops = Vec::new();
     let mut noted = Vec::new();
     let mut durability = note_durability(false);
-    for (order, letter) in taken.letters.iter().filter(|(_, letter)| letter.old || letter.attempts > 1) {
+    for (order, letter) in taken
+        .letters
+        .iter()
+        .filter(|(_, letter)| letter.old || letter.attempts > 1)
+    {
         let key = message::key(&taken.instance, *order);
         let item = match &letter.body {
             Body::Held(item) => Arc::clone(item),
@@ -229,7 +278,13 @@ async fn note(engine: &Engine, taken: &Taken<'_>) -> Result<(), Error> {
     if ops.is_empty() {
         return Ok(());
     }
-    let committed = engine.commit(Commit { ops, durability, ..Commit::default() }).await?;
+    let committed = engine
+        .commit(Commit {
+            ops,
+            durability,
+            ..Commit::default()
+        })
+        .await?;
     let (mut board, _) = engine.board.lock();
     for (order, attempts, op) in noted {
         board.noted(&taken.instance, order, attempts, written(&committed, op));

@@ -7,13 +7,23 @@ use duroxide::providers::ProviderError;
 use std::time::Duration;
 
 /// Gives a turn back, to be handed out again after `delay`. Only the messages that were handed out are touched.
-pub fn abandon(engine: &Engine, token: &str, delay: Option<Duration>, ignore_attempt: bool) -> Result<(), ProviderError> {
+pub fn abandon(
+    engine: &Engine,
+    token: &str,
+    delay: Option<Duration>,
+    ignore_attempt: bool,
+) -> Result<(), ProviderError> {
     const OPERATION: &str = "abandon_orchestration_item";
     let id = engine.board.claim_of(token).ok_or_else(|| dead_token(OPERATION))?;
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
-    let claim = board.claim(id).filter(|claim| !claim.committing).ok_or_else(|| dead_token(OPERATION))?;
-    let Subject::Turn { instance, orders, .. } = claim.subject.clone() else { return Err(dead_token(OPERATION)) };
+    let claim = board
+        .claim(id)
+        .filter(|claim| !claim.committing)
+        .ok_or_else(|| dead_token(OPERATION))?;
+    let Subject::Turn { instance, orders, .. } = claim.subject.clone() else {
+        return Err(dead_token(OPERATION));
+    };
     if ignore_attempt {
         board.uncount(&instance, &orders);
     }

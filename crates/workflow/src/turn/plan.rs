@@ -1,6 +1,7 @@
 //! What a turn changes, as one commit.
 
 use super::ack::Turn;
+use crate::admin::totals;
 use crate::engine::{Engine, Offer, Post};
 use crate::instance::{History, Snapshot};
 use crate::records::custom_status::CustomStatus;
@@ -9,7 +10,6 @@ use crate::records::head::Head;
 use crate::records::kv::{Entries, Value};
 use crate::records::page::Page;
 use crate::records::{message, partition};
-use crate::admin::totals;
 use duroxide::{Event, EventKind};
 use perennial_store::{Commit, Op, Order, Partition, Result};
 use std::collections::{BTreeSet, HashSet};
@@ -56,10 +56,17 @@ pub fn check_events(ground: &Ground, turn: &Turn) -> Result<(), DuplicateEvent> 
     let current = ground.snapshot.head().map(|head| &head.execution);
     let target = match current {
         Some(current) if current.id == turn.execution => Some(current),
-        _ => ground.ended.as_ref().map(|ended| &ended.execution).filter(|ended| ended.id == turn.execution),
+        _ => ground
+            .ended
+            .as_ref()
+            .map(|ended| &ended.execution)
+            .filter(|ended| ended.id == turn.execution),
     };
     let mut last = target.map_or(0, |execution| execution.last_event_id);
-    let rising = turn.events.iter().all(|event| event.event_id > std::mem::replace(&mut last, event.event_id));
+    let rising = turn
+        .events
+        .iter()
+        .all(|event| event.event_id > std::mem::replace(&mut last, event.event_id));
     if rising {
         return Ok(());
     }
@@ -80,7 +87,11 @@ pub fn check_events(ground: &Ground, turn: &Turn) -> Result<(), DuplicateEvent> 
 pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
     let now_ms = engine.clock.now_ms();
     let partition = partition(&ground.instance);
-    let mut draft = Draftsman { partition, ops: Vec::new(), now_ms };
+    let mut draft = Draftsman {
+        partition,
+        ops: Vec::new(),
+        now_ms,
+    };
     let before = ground.snapshot.head();
     let mut head = before.cloned().unwrap_or_else(|| Head::new(turn.execution, now_ms));
     let mut kv = Arc::clone(&ground.snapshot.kv);
@@ -132,7 +143,10 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
     head.kv_keys = kv.0.len() as u64;
     if let Some(status) = last_custom_status(&page.events) {
         head.custom_version += 1;
-        let status = CustomStatus { status, version: head.custom_version };
+        let status = CustomStatus {
+            status,
+            version: head.custom_version,
+        };
         draft.ops.push(Op::Put(status.draft(&draft.partition)?));
         custom = Some(Arc::new(status));
     }
@@ -150,7 +164,16 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
     }
     let mut commit = Commit::new(draft.ops);
     totals::count_turn(&mut commit, before, &head, opened, page.events.len());
-    Ok(Plan { commit, head, history, kv, custom, posts, offers, withdrawn })
+    Ok(Plan {
+        commit,
+        head,
+        history,
+        kv,
+        custom,
+        posts,
+        offers,
+        withdrawn,
+    })
 }
 
 /// A turn that tells both name and version names the instance; its parent is told only once.
@@ -185,8 +208,13 @@ impl Draftsman {
         if execution.fresh {
             return Ok(());
         }
-        let output = ended.filter(|ended| ended.execution.id == execution.id).and_then(|ended| ended.output.clone());
-        let ended = Ended { execution: execution.clone(), output };
+        let output = ended
+            .filter(|ended| ended.execution.id == execution.id)
+            .and_then(|ended| ended.output.clone());
+        let ended = Ended {
+            execution: execution.clone(),
+            output,
+        };
         self.ops.push(Op::Put(ended.draft(&self.partition)?));
         Ok(())
     }
@@ -214,9 +242,16 @@ impl Draftsman {
         }
         let Some(status) = status else { return Ok(()) };
         execution.status.clone_from(status);
-        execution.completed_ms = if execution.is_running() { None } else { Some(self.now_ms) };
+        execution.completed_ms = if execution.is_running() {
+            None
+        } else {
+            Some(self.now_ms)
+        };
         (execution.recorded, execution.fresh) = (true, true);
-        let ended = Ended { execution: execution.clone(), output: output.clone() };
+        let ended = Ended {
+            execution: execution.clone(),
+            output: output.clone(),
+        };
         self.ops.push(Op::Put(ended.draft(&self.partition)?));
         Ok(())
     }
@@ -225,8 +260,15 @@ impl Draftsman {
         let mut touched = BTreeSet::new();
         for event in events {
             match &event.kind {
-                EventKind::KeyValueSet { key, value, last_updated_at_ms } => {
-                    let value = Value { value: value.clone(), updated_ms: *last_updated_at_ms };
+                EventKind::KeyValueSet {
+                    key,
+                    value,
+                    last_updated_at_ms,
+                } => {
+                    let value = Value {
+                        value: value.clone(),
+                        updated_ms: *last_updated_at_ms,
+                    };
                     Arc::make_mut(kv).write(key, Some(value), head.kv_epoch);
                     touched.insert(key.clone());
                 }
@@ -276,7 +318,9 @@ impl Draftsman {
     ) -> Result<(Vec<Offer>, Vec<Order>)> {
         let mut offers = Vec::with_capacity(items.len());
         for item in items {
-            let Some((offer, create)) = Offer::new(engine, item, self.ops.len())? else { continue };
+            let Some((offer, create)) = Offer::new(engine, item, self.ops.len())? else {
+                continue;
+            };
             let activity = &offer.activity;
             if !cancelled.is_empty()
                 && cancelled.contains(&(activity.instance.to_string(), activity.execution, activity.id))
@@ -294,7 +338,9 @@ impl Draftsman {
         let mut posts = Vec::with_capacity(items.len());
         for item in items {
             let due_ms = message::due_ms(&item);
-            let Some((post, create)) = Post::new(engine, item, due_ms, self.ops.len())? else { continue };
+            let Some((post, create)) = Post::new(engine, item, due_ms, self.ops.len())? else {
+                continue;
+            };
             self.ops.push(create);
             posts.push(post);
         }

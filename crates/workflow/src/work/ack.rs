@@ -33,7 +33,9 @@ fn begin(engine: &Engine, id: ClaimId) -> Option<(Order, Task)> {
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
     let claim = board.live_claim(id, now_ms)?;
-    let Subject::Work { order } = claim.subject else { return None };
+    let Subject::Work { order } = claim.subject else {
+        return None;
+    };
     claim.committing = true;
     let task = board.work().task(order)?.clone();
     Some((order, task))

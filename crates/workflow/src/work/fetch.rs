@@ -28,7 +28,10 @@ pub async fn fetch(
     tags: &TagFilter,
 ) -> Result<Option<Fetched>, ProviderError> {
     let worker = Worker {
-        want: WorkWant { tags: tags.clone(), owner: session.map(|session| Arc::from(session.owner_id.as_str())) },
+        want: WorkWant {
+            tags: tags.clone(),
+            owner: session.map(|session| Arc::from(session.owner_id.as_str())),
+        },
         session_ms: session.map_or(0, |session| session.lock_timeout.as_millis() as u64),
         lock_ms: lock.as_millis() as u64,
     };
@@ -41,7 +44,10 @@ pub async fn fetch(
     loop {
         if let Some(taken) = take(engine, &worker, waiting.as_ref()) {
             drop(waiting.take());
-            if let Some(fetched) = prepare(engine, taken, &worker).await.map_err(|e| from_store(OPERATION, &e))? {
+            if let Some(fetched) = prepare(engine, taken, &worker)
+                .await
+                .map_err(|e| from_store(OPERATION, &e))?
+            {
                 return Ok(Some(fetched));
             }
         } else if engine.clock.now_ms() >= deadline_ms {
@@ -91,7 +97,13 @@ fn take<'a>(engine: &'a Engine, worker: &Worker, waiting: Option<&Waiting>) -> O
     if let (Some(session), Some(owner)) = (&task.activity.session, &worker.want.owner) {
         board.claim_session(session, owner, worker.session_ms, now_ms);
     }
-    Some(Taken { engine, claim, order, task, kept: false })
+    Some(Taken {
+        engine,
+        claim,
+        order,
+        task,
+        kept: false,
+    })
 }
 
 /// Reads what is not in memory. `None` if the activity is gone.
@@ -120,15 +132,27 @@ async fn prepare(engine: &Engine, mut taken: Taken<'_>, worker: &Worker) -> Resu
     taken.kept = true;
     drop(board);
     trace!(instance = %taken.task.activity.instance, activity = taken.task.activity.id, "activity handed out");
-    Ok(Some((WorkItem::clone(&item), engine.board.token(taken.claim), taken.task.attempts)))
+    Ok(Some((
+        WorkItem::clone(&item),
+        engine.board.token(taken.claim),
+        taken.task.attempts,
+    )))
 }
 
 /// Writes the delivery count down: this activity may be the one that brings the process down.
 async fn note(engine: &Engine, order: Order, task: &Task, item: &WorkItem) -> Result<(), Error> {
     let draft = work::draft(&task.activity, item, order, task.due_ms, task.attempts)?;
     let ops = vec![Op::Replace(draft, task.version.clone())];
-    let commit = Commit { ops, durability: note_durability(task.old), ..Commit::default() };
+    let commit = Commit {
+        ops,
+        durability: note_durability(task.old),
+        ..Commit::default()
+    };
     let committed = engine.commit(commit).await?;
-    engine.board.lock().0.noted_task(order, task.attempts, written(&committed, 0));
+    engine
+        .board
+        .lock()
+        .0
+        .noted_task(order, task.attempts, written(&committed, 0));
     Ok(())
 }

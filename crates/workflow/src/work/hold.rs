@@ -7,13 +7,23 @@ use duroxide::providers::ProviderError;
 use std::time::Duration;
 
 /// Gives an activity back, to be handed out again after `delay`.
-pub fn abandon(engine: &Engine, token: &str, delay: Option<Duration>, ignore_attempt: bool) -> Result<(), ProviderError> {
+pub fn abandon(
+    engine: &Engine,
+    token: &str,
+    delay: Option<Duration>,
+    ignore_attempt: bool,
+) -> Result<(), ProviderError> {
     const OPERATION: &str = "abandon_work_item";
     let id = engine.board.claim_of(token).ok_or_else(|| dead_token(OPERATION))?;
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
-    let claim = board.claim(id).filter(|claim| !claim.committing).ok_or_else(|| dead_token(OPERATION))?;
-    let Subject::Work { order } = claim.subject else { return Err(dead_token(OPERATION)) };
+    let claim = board
+        .claim(id)
+        .filter(|claim| !claim.committing)
+        .ok_or_else(|| dead_token(OPERATION))?;
+    let Subject::Work { order } = claim.subject else {
+        return Err(dead_token(OPERATION));
+    };
     let due_ms = delay.map(|delay| now_ms + delay.as_millis() as u64);
     board.put_back(order, id, due_ms, ignore_attempt, now_ms);
     board.drop_claim(id);
@@ -28,7 +38,9 @@ pub fn renew(engine: &Engine, token: &str, extend: Duration) -> Result<(), Provi
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
     let claim = board.claim(id).ok_or_else(|| dead_token(OPERATION))?;
-    let Subject::Work { order } = claim.subject else { return Err(dead_token(OPERATION)) };
+    let Subject::Work { order } = claim.subject else {
+        return Err(dead_token(OPERATION));
+    };
     if claim.until_ms <= now_ms && !claim.committing {
         return Err(dead_token(OPERATION));
     }

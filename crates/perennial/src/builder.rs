@@ -1,0 +1,95 @@
+//! What a URL cannot say.
+
+use crate::{OpenError, opened, url};
+use perennial_store::{Clock, Store, SystemClock};
+use perennial_workflow::{Settings, Workflows};
+use std::sync::Arc;
+
+/// Opens a store with settings.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), perennial::OpenError> {
+/// let store = perennial::Builder::new("memory:").cache_bytes(16 << 20).open().await?;
+/// # drop(store);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a builder does nothing until it opens"]
+pub struct Builder {
+    url: String,
+    settings: Settings,
+    clock: Arc<dyn Clock>,
+    #[cfg(feature = "file")]
+    directory: perennial_fjall::Settings,
+}
+
+impl Builder {
+    /// Names the store.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            settings: Settings::default(),
+            clock: SystemClock::shared(),
+            #[cfg(feature = "file")]
+            directory: perennial_fjall::Settings::default(),
+        }
+    }
+
+    /// How much memory recent instances may take, in bytes.
+    pub fn cache_bytes(mut self, bytes: u64) -> Self {
+        self.settings.cache_bytes = bytes;
+        self
+    }
+
+    /// All settings of the workflow engine.
+    pub fn workflow_settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// All settings of `file:` stores.
+    #[cfg(feature = "file")]
+    pub fn directory_settings(mut self, settings: perennial_fjall::Settings) -> Self {
+        self.directory = settings;
+        self
+    }
+
+    /// The clock to use instead of the machine's.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Opens the store. A directory that this process has open already is shared, with the settings it was
+    /// opened with.
+    pub async fn open(self) -> Result<Arc<Workflows>, OpenError> {
+        match url::parse(&self.url)? {
+            url::Target::Memory => {
+                let store = perennial_kv::MemoryStore::open(perennial_kv::Settings::default())
+                    .map_err(|e| OpenError::Interrupted(e.to_string()))?;
+                self.start(Arc::new(store)).await
+            }
+            #[cfg(feature = "file")]
+            url::Target::Directory(path) => opened::once(&path, || self.open_directory(path.clone())).await,
+            #[cfg(not(feature = "file"))]
+            url::Target::Directory(_) => Err(OpenError::NotBuilt {
+                scheme: "file:",
+                feature: "file",
+            }),
+        }
+    }
+
+    #[cfg(feature = "file")]
+    async fn open_directory(&self, path: std::path::PathBuf) -> Result<Arc<Workflows>, OpenError> {
+        let settings = self.directory.clone();
+        let opening = tokio::task::spawn_blocking(move || perennial_fjall::open(path, settings));
+        let store = opening.await.map_err(|e| OpenError::Interrupted(e.to_string()))??;
+        self.start(Arc::new(store)).await
+    }
+
+    async fn start(&self, store: Arc<dyn Store>) -> Result<Arc<Workflows>, OpenError> {
+        let workflows = Workflows::open_with_clock(store, self.settings.clone(), Arc::clone(&self.clock)).await?;
+        Ok(Arc::new(workflows))
+    }
+}

@@ -1,0 +1,39 @@
+//! Why a store could not be opened.
+
+/// Why a store could not be opened. Each says what to do; none has changed anything in a way that matters.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The URL names a kind of store that does not exist.
+    #[error("{url:?} names no known store; use \"memory:\" or \"file:///path/to/a/directory\"")]
+    UnknownScheme {
+        /// The URL, without anything that might be a secret.
+        url: String,
+    },
+    /// The URL names a kind of store that this program was built without.
+    #[error("this program was built without {scheme:?} stores; build it with the cargo feature {feature:?}")]
+    NotBuilt {
+        /// The kind.
+        scheme: &'static str,
+        /// The feature that brings it.
+        feature: &'static str,
+    },
+    /// The URL does not say where the store is.
+    #[error("{url:?} is not a store: {why}")]
+    BadUrl {
+        /// The URL.
+        url: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The directory could not be opened.
+    #[cfg(feature = "file")]
+    #[error(transparent)]
+    Directory(#[from] perennial_fjall::OpenError),
+    /// The store was opened but cannot be used.
+    #[error("the store was opened but cannot be used: {0}")]
+    Store(#[from] perennial_store::Error),
+    /// The opening was interrupted.
+    #[error("the store could not be opened: {0}")]
+    Interrupted(String),
+}

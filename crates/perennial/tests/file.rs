@@ -1,0 +1,15 @@
+//! All suites on `file:`.
+
+mod support;
+
+use support::{Fresh, Directory};
+
+mod validation {
+    use super::*;
+    perennial_scenarios::validation_tests!(Fresh::<Directory>::new());
+}
+
+mod e2e {
+    use super::*;
+    perennial_scenarios::e2e_tests!(Fresh::<Directory>::new());
+}

@@ -1,0 +1,15 @@
+//! All suites on `memory:`.
+
+mod support;
+
+use support::{Fresh, Memory};
+
+mod validation {
+    use super::*;
+    perennial_scenarios::validation_tests!(Fresh::<Memory>::new());
+}
+
+mod e2e {
+    use super::*;
+    perennial_scenarios::e2e_tests!(Fresh::<Memory>::new());
+}

@@ -1,0 +1,140 @@
+//! The stores of this crate, as the scenario suites want them.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use async_trait::async_trait;
+use duroxide::provider_validation::ProviderFactory;
+use duroxide::providers::Provider;
+use perennial_kv::{MemoryDisk, MemoryStore};
+use perennial_scenarios::Backend;
+use perennial_store::Store;
+use perennial_workflow::{Settings, Workflows, testing};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Where a store's data is, and how it is opened.
+#[async_trait]
+pub trait Medium: Send + Sync {
+    /// An empty place.
+    fn new() -> Self;
+    /// Opens the store that is there.
+    async fn open(&self) -> Arc<dyn Store>;
+    /// What a crash does to what is there.
+    fn crash(&self) {}
+}
+
+/// Memory that outlives the store on it.
+pub struct Memory(MemoryDisk);
+
+#[async_trait]
+impl Medium for Memory {
+    fn new() -> Self {
+        Self(MemoryDisk::default())
+    }
+
+    async fn open(&self) -> Arc<dyn Store> {
+        Arc::new(MemoryStore::open_disk(&self.0, perennial_kv::Settings::default()).unwrap())
+    }
+
+    fn crash(&self) {
+        self.0.crash();
+    }
+}
+
+/// A directory of its own.
+pub struct Directory(TempDir);
+
+#[async_trait]
+impl Medium for Directory {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    async fn open(&self) -> Arc<dyn Store> {
+        let path = self.0.path().join("store");
+        Arc::new(perennial_fjall::open(path, perennial_fjall::Settings::default()).unwrap())
+    }
+}
+
+/// A medium with workflows on it.
+pub struct Fresh<M> {
+    media: Mutex<Vec<Arc<M>>>,
+    last: Mutex<Option<Workflows>>,
+}
+
+impl<M: Medium> Fresh<M> {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self { media: Mutex::default(), last: Mutex::default() }
+    }
+
+    fn last(&self) -> Workflows {
+        self.last.lock().unwrap().clone().unwrap()
+    }
+
+    fn medium(&self) -> Arc<M> {
+        Arc::clone(self.media.lock().unwrap().last().unwrap())
+    }
+
+    async fn begin(&self) -> Arc<dyn Provider> {
+        self.media.lock().unwrap().push(Arc::new(M::new()));
+        self.reopen().await
+    }
+
+    async fn reopen(&self) -> Arc<dyn Provider> {
+        let workflows = Workflows::open(self.medium().open().await, Settings::default()).await.unwrap();
+        *self.last.lock().unwrap() = Some(workflows.clone());
+        Arc::new(workflows)
+    }
+}
+
+#[async_trait]
+impl<M: Medium + 'static> Backend for Fresh<M> {
+    async fn open(&self) -> Arc<dyn Provider> {
+        self.begin().await
+    }
+
+    async fn restart(&self) -> Arc<dyn Provider> {
+        let last = self.last.lock().unwrap().take().unwrap();
+        last.close().await.unwrap();
+        drop(last);
+        self.reopen().await
+    }
+
+    async fn crash(&self) -> Arc<dyn Provider> {
+        let last = self.last.lock().unwrap().take().unwrap();
+        testing::let_go(&last).await;
+        drop(last);
+        self.medium().crash();
+        self.reopen().await
+    }
+
+    async fn plant_undecodable_message(&self, instance: &str) {
+        testing::plant_message(&self.last(), instance, br#"{"item":{"FromTheFuture":{}},"attempts":0}"#).await.unwrap();
+        testing::plant_message(&self.last(), instance, b"no envelope at all").await.unwrap();
+    }
+
+    async fn plant_undecodable_work(&self, instance: &str) {
+        testing::plant_activity(&self.last(), instance, br#"{"item":{"FromTheFuture":{}},"attempts":0}"#).await.unwrap();
+        testing::plant_activity(&self.last(), instance, b"no envelope at all").await.unwrap();
+    }
+}
+
+#[async_trait]
+impl<M: Medium + 'static> ProviderFactory for Fresh<M> {
+    async fn create_provider(&self) -> Arc<dyn Provider> {
+        self.begin().await
+    }
+
+    fn lock_timeout(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    async fn corrupt_instance_history(&self, instance: &str) {
+        testing::corrupt_history(&self.last(), instance).await.unwrap();
+    }
+
+    async fn get_max_attempt_count(&self, instance: &str) -> u32 {
+        testing::max_attempts(&self.last(), instance)
+    }
+}
