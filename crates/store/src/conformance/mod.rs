@@ -1,1 +1,152 @@
-//! placeholder
+//! The suite that every store passes, for authors of stores anywhere.
+//!
+//! Tell the suite how to make, reopen and (if you can) damage a store, and let the macro write the tests:
+//!
+//! ```ignore
+//! use perennial_store::conformance::StoreFactory;
+//!
+//! struct Factory { /* where the data is */ }
+//!
+//! #[async_trait::async_trait]
+//! impl StoreFactory for Factory {
+//!     async fn create(&self) -> Arc<dyn Store> { /* a new, empty store */ }
+//!     async fn reopen(&self, store: Arc<dyn Store>) -> Arc<dyn Store> { /* the same data, a new handle */ }
+//! }
+//!
+//! perennial_store::conformance_tests!(Factory::new());
+//! ```
+//!
+//! The expression is evaluated once for each test, so every test has a factory and a store of its own. The crate that
+//! uses the macro needs `tokio` with the features `macros` and `rt-multi-thread`.
+
+// A test suite: what does not hold must panic.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+pub mod atomicity;
+pub mod commits;
+pub mod damage;
+pub mod dropped;
+pub mod due;
+pub mod durability;
+mod helpers;
+pub mod keys;
+pub mod limits;
+pub mod listings;
+pub mod races;
+pub mod relaxed;
+pub mod scans;
+pub mod signals;
+pub mod tally;
+pub mod versions;
+
+use crate::{Key, Store};
+use async_trait::async_trait;
+use std::sync::Arc;
+
+/// Makes the store that a test runs on.
+#[async_trait]
+pub trait StoreFactory: Send + Sync {
+    /// A new, empty store. Called once.
+    async fn create(&self) -> Arc<dyn Store>;
+
+    /// Lets go of the store, which the test has no other handle of, and opens the same data again.
+    async fn reopen(&self, store: Arc<dyn Store>) -> Arc<dyn Store>;
+
+    /// Lets go of the store, makes the stored bytes of a record senseless, and opens the same data again. `None` if
+    /// that cannot be done here; then what depends on it is not tested.
+    async fn damage(&self, store: Arc<dyn Store>, key: &Key) -> Option<Arc<dyn Store>> {
+        let _ = (store, key);
+        None
+    }
+}
+
+/// Writes one test for each rule of the contract. See [the module](crate::conformance).
+#[macro_export]
+macro_rules! conformance_tests {
+    ($factory:expr) => {
+        $crate::conformance_tests! { @ ($factory)
+            commits: create_makes_a_record_that_was_not_there,
+            commits: create_refuses_a_record_that_is_there,
+            commits: put_writes_whatever_was_there,
+            commits: replace_wants_the_version_that_is_there,
+            commits: delete_wants_the_version_that_is_there,
+            commits: remove_needs_nothing_to_be_there,
+            commits: check_changes_nothing_and_can_fail,
+            commits: the_first_operation_that_does_not_apply_is_named,
+            commits: a_commit_may_not_name_a_record_twice,
+            commits: a_commit_of_nothing_succeeds,
+            commits: attributes_come_back_as_they_were_written,
+            commits: bodies_of_all_sizes_come_back,
+            atomicity: one_failed_condition_undoes_everything,
+            atomicity: all_operations_appear_together,
+            atomicity: several_partitions_are_atomic_where_the_limits_allow,
+            versions: every_write_has_a_new_version,
+            versions: a_version_never_returns_after_deletion,
+            versions: a_version_never_returns_after_reopening,
+            versions: a_stale_version_is_refused_for_ever,
+            versions: a_version_of_another_kind_of_store_matches_nothing,
+            versions: the_epoch_grows_with_every_opening,
+            keys: any_text_names_a_partition_and_a_record,
+            keys: long_names_work,
+            keys: neighbouring_names_do_not_mix,
+            scans: records_come_in_order_of_their_ids,
+            scans: a_scan_goes_on_where_the_page_ended,
+            scans: under_takes_an_id_and_what_is_below_it,
+            scans: after_need_not_exist,
+            scans: keys_only_leaves_the_bodies_out,
+            scans: queued_and_listed_records_are_scanned_like_others,
+            scans: a_scan_of_nothing_is_empty,
+            due: records_come_in_order_of_arrival,
+            due: hidden_records_wait_for_their_time,
+            due: time_may_be_asked_for_in_any_order,
+            due: the_end_of_time_takes_everything,
+            due: topics_are_chosen,
+            due: slots_are_chosen,
+            due: pages_go_on_after_an_order,
+            due: more_says_that_the_limit_left_something_out,
+            due: rewriting_keeps_the_place_and_may_hide_it,
+            due: a_record_leaves_the_queue_when_it_is_deleted_or_loses_its_place,
+            due: lanes_do_not_mix,
+            due: the_queue_survives_reopening,
+            listings: records_are_listed_by_kind,
+            listings: every_filter_filters,
+            listings: filters_combine,
+            listings: the_index_follows_every_change,
+            listings: pages_cover_everything_once,
+            listings: a_listed_record_may_queue_too,
+            listings: listings_survive_reopening,
+            listings: any_text_is_a_status_or_a_parent,
+            tally: totals_add_up,
+            tally: a_failed_commit_adds_nothing,
+            tally: totals_survive_reopening,
+            durability: what_was_answered_is_there_after_reopening,
+            durability: deleted_records_stay_deleted_after_reopening,
+            durability: large_bodies_survive_reopening,
+            durability: a_closed_store_refuses_everything,
+            relaxed: a_relaxed_commit_is_seen_once_it_is_answered,
+            relaxed: relaxed_and_durable_commits_take_effect_in_order,
+            relaxed: a_relaxed_commit_is_checked_like_any_other,
+            relaxed: closing_makes_relaxed_commits_durable,
+            relaxed: many_relaxed_rewrites_end_in_the_last,
+            dropped: a_future_that_was_never_polled_does_nothing,
+            dropped: dropping_a_polled_commit_neither_undoes_nor_tears_it,
+            races: of_many_that_replace_one_version_exactly_one_wins,
+            races: of_many_that_create_one_record_exactly_one_wins,
+            races: every_increment_counts,
+            races: readers_never_see_half_a_commit,
+            limits: the_limits_are_kept,
+            damage: a_damaged_record_stands_in_nobodys_way,
+            damage: a_damaged_record_can_be_replaced_or_removed,
+            signals: a_placed_record_is_told_of,
+        }
+    };
+    (@ ($factory:expr) $($module:ident : $test:ident,)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                let factory = $factory;
+                $crate::conformance::$module::$test(&factory).await;
+            }
+        )*
+    };
+}
