@@ -15,15 +15,19 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-/// How long a single workflow may take before the measurement is given up.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a single workflow may take before it counts as failed.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What one run of one case gave.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Measurement {
-    /// Workflows that finished.
+    /// Workflows that completed.
     pub workflows: u64,
-    /// From the first start to the last finish, in seconds.
+    /// Workflows that could not be started, failed, or did not end in time: stores under load do that to some.
+    pub failed: u64,
+    /// Why the first of them failed.
+    pub failure: Option<String>,
+    /// From the first start to the last completion, in seconds.
     pub elapsed_s: f64,
     /// How long starting the runtime took beforehand, in seconds.
     pub runtime_start_s: f64,
@@ -39,7 +43,7 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// Finished workflows per second.
+    /// Completed workflows per second.
     pub fn per_second(&self) -> f64 {
         self.workflows as f64 / self.elapsed_s.max(f64::MIN_POSITIVE)
     }
@@ -73,28 +77,60 @@ struct Runner {
 }
 
 impl Runner {
-    /// Runs one workflow to its end and says how long it took.
-    async fn run(&self, workload: Workload, instance: &str) -> Result<Duration, BenchError> {
-        let could_not = |cause: String| BenchError::new(format!("run {} as `{instance}`", workload.name()), cause);
+    /// Runs one workflow to its end and says when it began and ended, or why it did not complete.
+    async fn run(&self, workload: Workload, instance: &str) -> Result<(Instant, Instant), String> {
         let receiver = (self.wait == Wait::Commit).then(|| self.waiters.expect(instance));
         let started = Instant::now();
         self.client
             .start_orchestration(instance, workload.orchestration(), workload.input())
             .await
-            .map_err(|e| could_not(e.to_string()))?;
+            .map_err(|e| e.to_string())?;
         let Some(receiver) = receiver else {
             let status = self.client.wait_for_orchestration(instance, PATIENCE).await;
-            return match status.map_err(|e| could_not(e.to_string()))? {
-                OrchestrationStatus::Completed { .. } => Ok(started.elapsed()),
-                other => Err(could_not(format!("it ended as {other:?}"))),
+            return match status.map_err(|e| e.to_string())? {
+                OrchestrationStatus::Completed { .. } => Ok((started, Instant::now())),
+                other => Err(format!("it ended as {other:?}")),
             };
         };
         match tokio::time::timeout(PATIENCE, receiver).await {
-            Ok(Ok((at, finished))) if finished.completed => Ok(at.duration_since(started)),
-            Ok(Ok((_, finished))) => Err(could_not(format!("it failed: {}", finished.output))),
-            Ok(Err(_)) => Err(could_not("the store was closed meanwhile".into())),
-            Err(_) => Err(could_not(format!("it was not finished after {} s", PATIENCE.as_secs()))),
+            Ok(Ok((at, finished))) if finished.completed => Ok((started, at)),
+            Ok(Ok((_, finished))) => Err(format!("it failed: {}", finished.output)),
+            Ok(Err(_)) => Err("the store was closed meanwhile".into()),
+            Err(_) => Err(format!("it was not finished after {} s", PATIENCE.as_secs())),
         }
+    }
+}
+
+/// What one client saw.
+#[derive(Default)]
+struct Seen {
+    latencies_us: Vec<u64>,
+    last: Option<Instant>,
+    failed: u64,
+    failure: Option<String>,
+}
+
+impl Seen {
+    fn take(&mut self, outcome: Result<(Instant, Instant), String>) {
+        match outcome {
+            Ok((started, ended)) => {
+                let latency = ended.duration_since(started);
+                self.latencies_us
+                    .push(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
+                self.last = self.last.max(Some(ended));
+            }
+            Err(why) => {
+                self.failed += 1;
+                self.failure.get_or_insert(why);
+            }
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.latencies_us.extend(other.latencies_us);
+        self.last = self.last.max(other.last);
+        self.failed += other.failed;
+        self.failure = self.failure.take().or(other.failure);
     }
 }
 
@@ -142,7 +178,8 @@ async fn measure(
     duration: Duration,
     prefix: &str,
 ) -> Result<Measurement, BenchError> {
-    runner.run(Workload::Hello, &format!("{prefix}-warm-up")).await?;
+    let warm_up = runner.run(Workload::Hello, &format!("{prefix}-warm-up")).await;
+    warm_up.map_err(|why| BenchError::new("run a single hello-world", why))?;
     let counts_before = observed.counts();
     let cpu_before = cpu_seconds();
     let started = Instant::now();
@@ -155,21 +192,24 @@ async fn measure(
             format!("{prefix}-{client}"),
         ));
     }
-    let mut latencies_us = Vec::new();
+    let mut seen = Seen::default();
     while let Some(joined) = clients.join_next().await {
-        let of_client = joined.map_err(|e| BenchError::new("run a client", e))??;
-        latencies_us.extend(of_client);
+        seen.merge(joined.map_err(|e| BenchError::new("run a client", e))?);
     }
-    let elapsed_s = started.elapsed().as_secs_f64();
-    latencies_us.sort_unstable();
+    seen.latencies_us.sort_unstable();
     Ok(Measurement {
-        workflows: latencies_us.len() as u64,
-        elapsed_s,
+        workflows: seen.latencies_us.len() as u64,
+        failed: seen.failed,
+        failure: seen.failure,
+        elapsed_s: seen
+            .last
+            .map_or(duration, |last| last.duration_since(started))
+            .as_secs_f64(),
         runtime_start_s: 0.0,
         cpu_s: cpu_before.and_then(|before| Some(cpu_seconds()? - before)),
         rss_bytes: rss_bytes(),
         commits: since(counts_before, observed.counts()),
-        latencies_us,
+        latencies_us: seen.latencies_us,
     })
 }
 
@@ -177,17 +217,13 @@ fn since(before: Counts, now: Counts) -> u64 {
     now.commits().saturating_sub(before.commits())
 }
 
-async fn client_loop(
-    runner: Arc<Runner>,
-    workload: Workload,
-    until: Instant,
-    prefix: String,
-) -> Result<Vec<u64>, BenchError> {
-    let mut latencies_us = Vec::new();
-    while Instant::now() < until {
-        let instance = format!("{prefix}-{}", latencies_us.len());
-        let latency = runner.run(workload, &instance).await?;
-        latencies_us.push(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
+async fn client_loop(runner: Arc<Runner>, workload: Workload, until: Instant, prefix: String) -> Seen {
+    let mut seen = Seen::default();
+    for number in 0_u64.. {
+        if Instant::now() >= until {
+            break;
+        }
+        seen.take(runner.run(workload, &format!("{prefix}-{number}")).await);
     }
-    Ok(latencies_us)
+    seen
 }

@@ -77,7 +77,7 @@ async fn one_round(target: &dyn Target, case: &Case, plan: &Plan) -> Result<Meas
     target.wipe()?;
     let opened = target.open().await?;
     let result = run_case(opened.provider(), *case, plan.duration, plan.wait, "bench").await;
-    opened.close().await;
+    let closed = opened.close().await;
     target.wipe()?;
-    result
+    closed.and(result)
 }

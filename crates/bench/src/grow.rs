@@ -91,7 +91,7 @@ pub async fn sample(target: &dyn Target, plan: &SamplePlan) -> Result<Sample, Be
         rss_peak: peak_rss_bytes(),
         rounds,
     };
-    opened.close().await;
+    opened.close().await?;
     Ok(sample)
 }
 
@@ -105,7 +105,7 @@ pub async fn grow(
     let started = Instant::now();
     fill(opened.provider(), instances, progress).await?;
     let elapsed_s = started.elapsed().as_secs_f64();
-    opened.close().await;
+    opened.close().await?;
     Ok(Filled {
         instances,
         elapsed_s,

@@ -11,8 +11,7 @@
 //! seen by a thin wrapper ([`Observed`]) that every target gets alike. [`Wait::Client`] measures what a polling
 //! client sees instead.
 
-// Measuring wall time is this crate's purpose, so the ban on the wall clock does not apply to it.
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::disallowed_methods, reason = "measuring wall time is this crate's purpose")]
 
 mod case;
 mod closed_loop;

@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 pub struct Cell {
     /// The target's name.
     pub target: String,
-    /// Finished workflows per second: the median of the rounds.
+    /// Completed workflows per second: the median of the rounds.
     pub per_second: f64,
+    /// Workflows that did not complete, over all rounds.
+    pub failed: u64,
     /// Median latency over the workflows of all rounds, in microseconds.
     pub p50_us: u64,
     /// 90th percentile of the latency.
@@ -35,6 +37,7 @@ impl Cell {
         Self {
             target: target.to_owned(),
             per_second: median(rounds.iter().map(Measurement::per_second).collect()),
+            failed: rounds.iter().map(|r| r.failed).sum(),
             p50_us: percentile(&latencies_us, 50),
             p90_us: percentile(&latencies_us, 90),
             p99_us: percentile(&latencies_us, 99),
@@ -42,6 +45,11 @@ impl Cell {
             commits_per_workflow: commits / workflows,
             rounds,
         }
+    }
+
+    /// Why the first workflow that did not complete failed.
+    pub fn failure(&self) -> Option<&str> {
+        self.rounds.iter().find_map(|r| r.failure.as_deref())
     }
 
     /// CPU seconds over all rounds, where the platform tells.

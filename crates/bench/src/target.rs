@@ -12,7 +12,7 @@ pub trait Opened: Send + Sync {
     fn provider(&self) -> Arc<dyn Provider>;
 
     /// Releases the store so that it can be opened again. Every clone of the provider must be gone.
-    async fn close(self: Box<Self>);
+    async fn close(self: Box<Self>) -> Result<(), BenchError>;
 }
 
 /// One of the sides of a comparison.

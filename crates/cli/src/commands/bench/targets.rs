@@ -1,0 +1,111 @@
+//! The stores that are measured, each in a directory of its own.
+
+use super::Side;
+use crate::error::CliError;
+use crate::stores::OpenStore;
+use async_trait::async_trait;
+use duroxide::providers::Provider;
+use perennial_bench::{BenchError, Opened, Target};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A store that is opened by its URL.
+pub struct StoreTarget {
+    name: &'static str,
+    url: String,
+    directory: Option<PathBuf>,
+}
+
+impl StoreTarget {
+    /// The store of `side` under `base`.
+    pub fn new(side: Side, base: &Path) -> Result<Self, CliError> {
+        let base = std::path::absolute(base)
+            .map_err(|e| CliError::Usage(format!("--directory {} is no directory: {e}", base.display())))?;
+        let directory = |name: &str| base.join(name);
+        Ok(match side {
+            Side::Memory => Self {
+                name: "memory",
+                url: "memory:".into(),
+                directory: None,
+            },
+            Side::File => {
+                let directory = directory("file");
+                Self {
+                    name: "file",
+                    url: file_url(&directory),
+                    directory: Some(directory),
+                }
+            }
+            #[cfg(feature = "sqlite")]
+            Side::Sqlite => {
+                let directory = directory("sqlite");
+                let url = format!("sqlite://{}", directory.join("store.db").display());
+                Self {
+                    name: "sqlite",
+                    url,
+                    directory: Some(directory),
+                }
+            }
+            #[cfg(not(feature = "sqlite"))]
+            Side::Sqlite => return Err(crate::stores::no_sqlite()),
+        })
+    }
+
+    /// Whether the store is there again after the process has ended.
+    pub fn outlives_process(&self) -> bool {
+        self.directory.is_some()
+    }
+}
+
+/// The URL of a directory; a percent sign in it must not look like an escape.
+fn file_url(directory: &Path) -> String {
+    format!("file://{}", directory.display().to_string().replace('%', "%25"))
+}
+
+#[async_trait]
+impl Target for StoreTarget {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    async fn open(&self) -> Result<Box<dyn Opened>, BenchError> {
+        let could_not = |cause: String| BenchError::new(format!("open {}", self.url), cause);
+        if let Some(directory) = &self.directory {
+            std::fs::create_dir_all(directory).map_err(|e| could_not(e.to_string()))?;
+        }
+        let opened = OpenStore::open(&self.url).await;
+        opened
+            .map(|store| Box::new(store) as Box<dyn Opened>)
+            .map_err(|e| could_not(e.to_string()))
+    }
+
+    fn wipe(&self) -> Result<(), BenchError> {
+        let Some(directory) = &self.directory else {
+            return Ok(());
+        };
+        match std::fs::remove_dir_all(directory) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(BenchError::new(format!("remove {}", directory.display()), error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl Opened for OpenStore {
+    fn provider(&self) -> Arc<dyn Provider> {
+        self.provider()
+    }
+
+    async fn close(self: Box<Self>) -> Result<(), BenchError> {
+        OpenStore::close(&self).await.map_err(|e| BenchError::new("finish", e))
+    }
+}
+
+/// Removes the directory of all stores once none is left in it.
+pub fn remove_if_empty(directory: &Path) {
+    // One that holds something else is left alone.
+    let _ = std::fs::remove_dir(directory);
+}

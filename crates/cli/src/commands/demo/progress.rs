@@ -1,0 +1,114 @@
+//! How far the demo is: a bar with a live count at a terminal, a plain line a second elsewhere.
+
+use super::histories::Ending;
+use crate::output::Output;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use perennial_bench::Counts;
+use std::io;
+use std::time::{Duration, Instant};
+
+const LINE_EVERY: Duration = Duration::from_secs(1);
+
+/// How many orders have ended, and how.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Tally {
+    /// Delivered orders.
+    pub delivered: u32,
+    /// Orders that were undone.
+    pub compensated: u32,
+    /// Orders that failed.
+    pub failed: u32,
+}
+
+impl Tally {
+    /// Counts endings.
+    pub fn of<'a>(endings: impl Iterator<Item = &'a Ending>) -> Self {
+        let mut tally = Self::default();
+        for ending in endings {
+            match ending {
+                Ending::Delivered => tally.delivered += 1,
+                Ending::Compensated => tally.compensated += 1,
+                Ending::Failed(_) => tally.failed += 1,
+            }
+        }
+        tally
+    }
+
+    /// All that ended.
+    pub fn ended(self) -> u32 {
+        self.delivered + self.compensated + self.failed
+    }
+}
+
+/// The display.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    shown: Instant,
+    counted: (Instant, u64),
+    commits_per_s: f64,
+}
+
+impl Progress {
+    /// A bar if `output` is a terminal.
+    pub fn new(output: &Output) -> Self {
+        let now = Instant::now();
+        let bar = output.is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template("{bar:32.green} {pos}/{len} orders  {wide_msg}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar
+        });
+        Self {
+            bar,
+            shown: now,
+            counted: (now, 0),
+            commits_per_s: 0.0,
+        }
+    }
+
+    /// Shows the state of things.
+    pub fn show(&mut self, output: &mut Output, total: u32, tally: Tally, counts: Counts) -> io::Result<()> {
+        self.count(counts.commits());
+        let Tally {
+            delivered,
+            compensated,
+            failed,
+        } = tally;
+        let running = total.saturating_sub(tally.ended());
+        let rate = self.commits_per_s;
+        let activities = counts.activities;
+        if let Some(bar) = &self.bar {
+            bar.set_length(u64::from(total));
+            bar.set_position(u64::from(tally.ended()));
+            bar.set_message(format!(
+                "{running} running, {delivered} delivered, {compensated} compensated, {activities} activities, {rate:.0} commits/s"
+            ));
+            return Ok(());
+        }
+        if self.shown.elapsed() < LINE_EVERY {
+            return Ok(());
+        }
+        self.shown = Instant::now();
+        output.line(format!(
+            "progress running={running} delivered={delivered} compensated={compensated} failed={failed} \
+             activities={activities} commits_per_s={rate:.0}"
+        ))
+    }
+
+    /// Takes the bar away.
+    pub fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// The rate over the last half second or more: shorter windows only flicker.
+    fn count(&mut self, commits: u64) {
+        let (since, before) = self.counted;
+        let elapsed = since.elapsed();
+        if elapsed >= Duration::from_millis(500) {
+            self.commits_per_s = commits.saturating_sub(before) as f64 / elapsed.as_secs_f64();
+            self.counted = (Instant::now(), commits);
+        }
+    }
+}

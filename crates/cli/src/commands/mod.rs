@@ -1,0 +1,13 @@
+//! The commands, one module each.
+
+pub mod bench;
+pub mod demo;
+
+use clap::Subcommand;
+
+/// What to do. Each command's help stands with its arguments.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Demo(demo::Arguments),
+    Bench(bench::Arguments),
+}

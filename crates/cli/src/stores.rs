@@ -1,0 +1,87 @@
+//! Opening a store by its URL.
+
+use crate::error::CliError;
+use duroxide::providers::Provider;
+use std::sync::Arc;
+
+/// An open store.
+pub enum OpenStore {
+    /// A store of perennial.
+    Perennial(Arc<perennial::Workflows>),
+    /// duroxide's own SQLite provider, to compare with.
+    #[cfg(feature = "sqlite")]
+    Sqlite(Arc<duroxide::providers::sqlite::SqliteProvider>),
+}
+
+impl OpenStore {
+    /// Opens the store at `url`.
+    pub async fn open(url: &str) -> Result<Self, CliError> {
+        if url.starts_with("sqlite:") {
+            return open_sqlite(url).await;
+        }
+        let opened = perennial::open(url).await;
+        opened
+            .map(Self::Perennial)
+            .map_err(|e| CliError::Store(with_causes(&e)))
+    }
+
+    /// The provider for runtimes and clients.
+    pub fn provider(&self) -> Arc<dyn Provider> {
+        match self {
+            Self::Perennial(store) => Arc::clone(store) as Arc<dyn Provider>,
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(store) => Arc::clone(store) as Arc<dyn Provider>,
+        }
+    }
+
+    /// Writes out what is pending and releases the store. SQLite does so when its last handle is dropped.
+    pub async fn close(&self) -> Result<(), CliError> {
+        match self {
+            Self::Perennial(store) => store.close().await.map_err(|e| CliError::failed("close the store", e)),
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(_) => Ok(()),
+        }
+    }
+}
+
+/// An error and what caused it, in one line.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |mut told, cause| {
+        // Many errors already repeat their cause.
+        let cause = cause.to_string();
+        if !told.contains(&cause) {
+            told += &format!(": {cause}");
+        }
+        told
+    })
+}
+
+#[cfg(feature = "sqlite")]
+async fn open_sqlite(url: &str) -> Result<OpenStore, CliError> {
+    let url = if url.contains('?') {
+        url.to_owned()
+    } else {
+        format!("{url}?mode=rwc")
+    };
+    duroxide::providers::sqlite::SqliteProvider::new(&url, None)
+        .await
+        .map(|store| OpenStore {
+            provider: Arc::new(store),
+        })
+        .map_err(|e| CliError::Store(format!("could not open {url}: {e}")))
+}
+
+#[cfg(not(feature = "sqlite"))]
+async fn open_sqlite(_: &str) -> Result<OpenStore, CliError> {
+    Err(no_sqlite())
+}
+
+/// The answer of a build that has no SQLite.
+#[cfg(not(feature = "sqlite"))]
+pub fn no_sqlite() -> CliError {
+    let how = "cargo run --release -p perennial-cli --features sqlite -- …";
+    CliError::Usage(format!(
+        "this build has no SQLite to compare with; build it in with: {how}"
+    ))
+}
