@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Fresh, Directory};
+use support::{Directory, Fresh};
 
 mod validation {
     use super::*;

@@ -28,8 +28,14 @@ pub struct Meters {
     pub turn_depth: Gauge,
     /// Activities that wait.
     pub work_depth: Gauge,
-    /// Age of the oldest ready message or activity when it was taken.
-    pub wait: Histogram,
+    /// How long messages were there before they were taken.
+    pub turn_wait: Histogram,
+    /// How long activities were there before they were taken.
+    pub work_wait: Histogram,
+    /// How long the oldest message that is ready has been there.
+    pub oldest_turn: Gauge,
+    /// How long the oldest activity that is ready has been there.
+    pub oldest_work: Gauge,
 }
 
 impl Meters {
@@ -59,7 +65,11 @@ impl Meters {
         );
         describe_histogram!(
             "perennial_workflow_wait_seconds",
-            "How long work was ready before it was taken"
+            "How long work waited before it was taken, from its arrival or due time on"
+        );
+        describe_gauge!(
+            "perennial_workflow_oldest_ready_seconds",
+            "How long the oldest ready work has waited, as of the last time it was taken or asked for"
         );
         Self {
             turns: counter!("perennial_workflow_turns_total"),
@@ -73,7 +83,10 @@ impl Meters {
             quarantined: counter!("perennial_workflow_quarantined_total"),
             turn_depth: gauge!("perennial_workflow_queue_depth", "queue" => "turn"),
             work_depth: gauge!("perennial_workflow_queue_depth", "queue" => "work"),
-            wait: histogram!("perennial_workflow_wait_seconds"),
+            turn_wait: histogram!("perennial_workflow_wait_seconds", "queue" => "turn"),
+            work_wait: histogram!("perennial_workflow_wait_seconds", "queue" => "work"),
+            oldest_turn: gauge!("perennial_workflow_oldest_ready_seconds", "queue" => "turn"),
+            oldest_work: gauge!("perennial_workflow_oldest_ready_seconds", "queue" => "work"),
         }
     }
 }

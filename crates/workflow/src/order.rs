@@ -28,6 +28,11 @@ impl Sequencer {
     }
 }
 
+/// When something with this order arrived, in milliseconds since the Unix epoch.
+pub fn arrived_ms(order: Order) -> u64 {
+    order.0 >> PER_MS
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

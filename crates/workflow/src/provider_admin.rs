@@ -64,6 +64,9 @@ impl ProviderAdmin for Workflows {
     async fn get_queue_depths(&self) -> Result<QueueDepths, ProviderError> {
         let (board, now_ms) = self.engine.board.lock();
         let (orchestrator_queue, worker_queue) = board.depths(now_ms);
+        let (oldest_turn, oldest_work) = board.oldest_ready(now_ms);
+        self.engine.meters.oldest_turn.set(oldest_turn);
+        self.engine.meters.oldest_work.set(oldest_work);
         Ok(QueueDepths {
             orchestrator_queue,
             worker_queue,

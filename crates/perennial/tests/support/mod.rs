@@ -65,7 +65,10 @@ pub struct Fresh<M> {
 impl<M: Medium> Fresh<M> {
     /// Nothing yet.
     pub fn new() -> Self {
-        Self { media: Mutex::default(), last: Mutex::default() }
+        Self {
+            media: Mutex::default(),
+            last: Mutex::default(),
+        }
     }
 
     fn last(&self) -> Workflows {
@@ -82,7 +85,9 @@ impl<M: Medium> Fresh<M> {
     }
 
     async fn reopen(&self) -> Arc<dyn Provider> {
-        let workflows = Workflows::open(self.medium().open().await, Settings::default()).await.unwrap();
+        let workflows = Workflows::open(self.medium().open().await, Settings::default())
+            .await
+            .unwrap();
         *self.last.lock().unwrap() = Some(workflows.clone());
         Arc::new(workflows)
     }
@@ -110,13 +115,21 @@ impl<M: Medium + 'static> Backend for Fresh<M> {
     }
 
     async fn plant_undecodable_message(&self, instance: &str) {
-        testing::plant_message(&self.last(), instance, br#"{"item":{"FromTheFuture":{}},"attempts":0}"#).await.unwrap();
-        testing::plant_message(&self.last(), instance, b"no envelope at all").await.unwrap();
+        testing::plant_message(&self.last(), instance, br#"{"item":{"FromTheFuture":{}},"attempts":0}"#)
+            .await
+            .unwrap();
+        testing::plant_message(&self.last(), instance, b"no envelope at all")
+            .await
+            .unwrap();
     }
 
     async fn plant_undecodable_work(&self, instance: &str) {
-        testing::plant_activity(&self.last(), instance, br#"{"item":{"FromTheFuture":{}},"attempts":0}"#).await.unwrap();
-        testing::plant_activity(&self.last(), instance, b"no envelope at all").await.unwrap();
+        testing::plant_activity(&self.last(), instance, br#"{"item":{"FromTheFuture":{}},"attempts":0}"#)
+            .await
+            .unwrap();
+        testing::plant_activity(&self.last(), instance, b"no envelope at all")
+            .await
+            .unwrap();
     }
 }
 

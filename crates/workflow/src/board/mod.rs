@@ -19,10 +19,12 @@ pub use waiters::Want;
 pub use work::{Task, WorkWant};
 
 use crate::meters::Meters;
+use crate::order::arrived_ms;
 use alarms::{Alarm, AlarmKey, Alarms};
 use claims::Claim;
+use duroxide::providers::TagFilter;
 use parking_lot::{Mutex, MutexGuard};
-use perennial_store::Clock;
+use perennial_store::{Clock, Order};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,6 +110,21 @@ impl Inner {
         (messages, activities)
     }
 
+    /// How long the oldest ready message and activity have waited, in seconds; 0 if there is none.
+    pub fn oldest_ready(&self, now_ms: u64) -> (f64, f64) {
+        let age = |order: Option<Order>| order.map_or(0.0, |order| waited(order, 0, now_ms));
+        let turn = self.turns.first(|_| true).map(|(order, _)| order);
+        let everyone = WorkWant {
+            tags: TagFilter::Any,
+            owner: None,
+        };
+        let work = [
+            work::first(&self.work, &self.sessions, &everyone, now_ms),
+            self.sessions.oldest(),
+        ];
+        (age(turn), age(work.into_iter().flatten().min()))
+    }
+
     /// A waiter looked and found nothing.
     pub fn found_nothing(&mut self, waiting: Option<&Waiting>) {
         if let Some(waiting) = waiting {
@@ -133,6 +150,12 @@ impl Inner {
             waiters.wake_all(|want| matches!(want, Want::Work(want) if admits(want)));
         }
     }
+}
+
+/// How long something has waited that came at `order` and was due at `due_ms`, in seconds.
+pub fn waited(order: Order, due_ms: u64, now_ms: u64) -> f64 {
+    let since_ms = arrived_ms(order).max(due_ms);
+    now_ms.saturating_sub(since_ms) as f64 / 1_000.0
 }
 
 impl Board {

@@ -42,6 +42,11 @@ impl Sessions {
         !self.ready.is_empty()
     }
 
+    /// The oldest ready activity of any session.
+    pub fn oldest(&self) -> Option<Order> {
+        self.ready.first().map(|(order, _)| *order)
+    }
+
     /// Whether a worker may take activities of a session.
     pub fn admits(&self, session: &str, owner: &str, now_ms: u64) -> bool {
         self.sessions

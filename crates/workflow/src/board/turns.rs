@@ -148,6 +148,7 @@ impl Inner {
     /// Puts a message into its instance's mailbox.
     pub fn post(&mut self, instance: &Arc<str>, order: Order, letter: Letter, pin: Pin, now_ms: u64) {
         self.turns.letters += 1;
+        self.meters.turn_depth.set(self.turns.letters as f64);
         let start = letter.sort == Sort::Start;
         let hidden = letter.due_ms > now_ms;
         let alarm = hidden.then(|| self.set_alarm(letter.due_ms, Alarm::Letter(Arc::clone(instance), order)));
@@ -327,6 +328,7 @@ impl Inner {
                 self.alarms.cancel(alarm);
             }
         }
+        self.meters.turn_depth.set(self.turns.letters as f64);
     }
 
     /// Tells which runtime version an instance is bound to.

@@ -141,6 +141,7 @@ impl Inner {
             State::Ready
         };
         let ready = state == State::Ready;
+        self.meters.work_depth.set((self.work.tasks.len() + 1) as f64);
         self.work.tasks.insert(
             order,
             Entry {
@@ -295,6 +296,7 @@ impl Inner {
         let Some(entry) = self.work.tasks.remove(&order) else {
             return;
         };
+        self.meters.work_depth.set(self.work.tasks.len() as f64);
         match entry.state {
             State::Hidden(alarm) => self.alarms.cancel(alarm),
             State::Claimed(claim) => self.drop_claim(claim),

@@ -1,6 +1,6 @@
 //! Handing out a turn.
 
-use crate::board::{Body, ClaimId, Letter, Pin, Sort, Subject, Waiting, Want, Window};
+use crate::board::{Body, ClaimId, Letter, Pin, Sort, Subject, Waiting, Want, Window, waited};
 use crate::engine::{Engine, note_durability, written};
 use crate::error::from_store;
 use crate::instance::Snapshot;
@@ -91,6 +91,12 @@ fn take<'a>(engine: &'a Engine, window: &Window, lock: Duration, waiting: Option
     };
     let claim = board.make_claim(subject, now_ms + lock.as_millis() as u64);
     let letters = board.hold(&instance, claim);
+    drop(board);
+    if let Some((order, letter)) = letters.first() {
+        let waited = waited(*order, letter.due_ms, now_ms);
+        engine.meters.turn_wait.record(waited);
+        engine.meters.oldest_turn.set(waited);
+    }
     Some(Taken {
         engine,
         claim,

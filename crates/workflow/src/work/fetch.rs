@@ -1,6 +1,6 @@
 //! Handing out an activity.
 
-use crate::board::{Body, ClaimId, Subject, Task, Waiting, Want, WorkWant};
+use crate::board::{Body, ClaimId, Subject, Task, Waiting, Want, WorkWant, waited};
 use crate::engine::{Engine, note_durability, written};
 use crate::error::from_store;
 use crate::records::envelope::Envelope;
@@ -97,6 +97,10 @@ fn take<'a>(engine: &'a Engine, worker: &Worker, waiting: Option<&Waiting>) -> O
     if let (Some(session), Some(owner)) = (&task.activity.session, &worker.want.owner) {
         board.claim_session(session, owner, worker.session_ms, now_ms);
     }
+    drop(board);
+    let waited = waited(order, task.due_ms, now_ms);
+    engine.meters.work_wait.record(waited);
+    engine.meters.oldest_work.set(waited);
     Some(Taken {
         engine,
         claim,
