@@ -41,9 +41,7 @@ pub async fn recover(engine: &Engine) -> Result<()> {
         found += admit_all(engine, QUARANTINE, set_aside, clean).await?;
     }
     if clean {
-        engine
-            .commit(Commit::new(vec![Op::Remove(clean_marker())]).relaxed())
-            .await?;
+        engine.commit(Commit::new(vec![Op::Remove(clean_marker())])).await?;
     }
     info!(pending = found, clean, "workflows opened");
     Ok(())

@@ -9,7 +9,7 @@ use crate::records::{instance_of, message, partition, work};
 use crate::send::slot_of;
 use crate::shield::Shield;
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter, ProviderError};
-use perennial_store::{Commit, Error, Key, ListFilter, Op, Partition, ScanQuery};
+use perennial_store::{Commit, Error, Key, ListFilter, Op, Order, Partition, ScanQuery};
 use std::collections::HashSet;
 use std::sync::Arc;
 use tracing::info;
@@ -48,6 +48,7 @@ async fn attempt(
 ) -> Result<Option<DeleteInstanceResult>, ProviderError> {
     let mut commit = Commit::default();
     let mut result = DeleteInstanceResult::default();
+    let mut deleted = Vec::with_capacity(ids.len());
     for id in ids {
         let snapshot = engine.snapshot_for(OPERATION, id).await?;
         let Some((head, version)) = &snapshot.head else {
@@ -70,7 +71,9 @@ async fn attempt(
         result.instances_deleted += 1;
         result.executions_deleted += executions;
         result.events_deleted += events;
-        result.queue_messages_deleted += gone.iter().filter(|key| is_queued(key)).count() as u64;
+        let queued: Vec<Order> = gone.iter().filter_map(queued_order).collect();
+        result.queue_messages_deleted += queued.len() as u64;
+        deleted.push((id, queued));
         commit.ops.extend(gone.into_iter().map(Op::Remove));
     }
     if commit.ops.is_empty() {
@@ -78,7 +81,9 @@ async fn attempt(
     }
     match engine.commit(commit).await {
         Ok(_) => {
-            ids.iter().for_each(|id| forget(engine, id));
+            for (id, gone) in &deleted {
+                forget(engine, id, gone);
+            }
             info!(instances = result.instances_deleted, "instances deleted");
             Ok(Some(result))
         }
@@ -121,8 +126,11 @@ async fn everything_else(engine: &Engine, partition: &Partition) -> Result<Vec<K
     }
 }
 
-fn is_queued(key: &Key) -> bool {
-    key.id.below(&message::root()).is_some() || key.id.below(&work::root()).is_some()
+/// The order of arrival of a queued record; `None` for records that do not queue.
+fn queued_order(key: &Key) -> Option<Order> {
+    let below = key.id.below(&message::root()).or_else(|| key.id.below(&work::root()))?;
+    let order = below.rsplit('/').next()?;
+    u64::from_str_radix(order, 16).ok().map(Order)
 }
 
 /// How many executions came before the current one, and how many events they had.
@@ -137,16 +145,15 @@ async fn executions_before(engine: &Engine, id: &str, head: &Head) -> Result<(u6
     }))
 }
 
-/// Makes memory agree: the instance has no messages, no activities and no claims.
-fn forget(engine: &Engine, id: &str) {
+/// Makes memory agree: what was deleted is not handed out, and nobody holds a claim on it.
+/// What arrived after the deletion stays.
+fn forget(engine: &Engine, id: &str, deleted: &[Order]) {
     let instance: Arc<str> = Arc::from(id);
     engine.cache.put(&instance, slot_of(id), Arc::new(Snapshot::default()));
     let (mut board, _) = engine.board.lock();
-    for claim in board.drop_mailbox(&instance) {
-        board.drop_claim(claim);
-    }
-    for order in board.work().of_instance(&instance) {
-        board.withdraw(order);
+    board.evict(&instance, deleted);
+    for order in deleted {
+        board.withdraw(*order);
     }
 }
 

@@ -197,12 +197,12 @@ impl Inner {
         }
         let was = std::mem::replace(&mut mailbox.ready, ready.clone());
         let idle = mailbox.is_idle();
-        if let Some((pin, order)) = &was {
-            if let Some(queue) = self.turns.ready.get_mut(pin) {
-                queue.remove(order);
-                if queue.is_empty() {
-                    self.turns.ready.remove(pin);
-                }
+        if let Some((pin, order)) = &was
+            && let Some(queue) = self.turns.ready.get_mut(pin)
+        {
+            queue.remove(order);
+            if queue.is_empty() {
+                self.turns.ready.remove(pin);
             }
         }
         if let Some((pin, order)) = ready {
@@ -333,29 +333,31 @@ impl Inner {
 
     /// Tells which runtime version an instance is bound to.
     pub fn pin(&mut self, instance: &Arc<str>, pin: Pin) {
-        if let Some(mailbox) = self.mailbox(instance) {
-            if mailbox.pin != pin {
-                mailbox.pin = pin;
-                self.refresh(instance);
-            }
+        if let Some(mailbox) = self.mailbox(instance)
+            && mailbox.pin != pin
+        {
+            mailbox.pin = pin;
+            self.refresh(instance);
         }
     }
 
-    /// Forgets everything of an instance; returns the claims on it.
-    pub fn drop_mailbox(&mut self, instance: &Arc<str>) -> Vec<ClaimId> {
+    /// Ends every claim on an instance and removes these messages: the instance was deleted.
+    pub fn evict(&mut self, instance: &Arc<str>, orders: &[Order]) {
         let Some(mailbox) = self.mailbox(instance) else {
-            return Vec::new();
+            return;
         };
+        mailbox.pin = Pin::Open;
         let mut claims: Vec<ClaimId> = mailbox.lapsed.take().into_iter().collect();
         if let Holder::Claim(claim) = mailbox.holder {
             claims.push(claim);
             mailbox.holder = Holder::Nobody;
         }
-        let orders: Vec<Order> = mailbox.visible.keys().chain(mailbox.hidden.keys()).copied().collect();
-        self.consume(instance, &orders);
+        for claim in claims {
+            self.drop_claim(claim);
+        }
+        self.consume(instance, orders);
         self.refresh(instance);
         self.drop_if_idle(instance);
-        claims
     }
 
     fn drop_if_idle(&mut self, instance: &Arc<str>) {

@@ -98,15 +98,6 @@ impl Work {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// Every activity of an instance.
-    pub fn of_instance(&self, instance: &Arc<str>) -> Vec<Order> {
-        let all = (Arc::clone(instance), 0, 0)..=(Arc::clone(instance), u64::MAX, u64::MAX);
-        self.by_activity
-            .range(all)
-            .flat_map(|(_, orders)| orders.iter().copied())
-            .collect()
-    }
-
     /// Every activity that was handed out more often than its record says.
     pub fn unnoted(&self) -> impl Iterator<Item = (Order, &Task)> {
         let tasks = self.tasks.iter().map(|(order, entry)| (*order, &entry.task));

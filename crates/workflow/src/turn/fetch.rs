@@ -127,7 +127,14 @@ async fn prepare(
     if !admitted {
         return Ok(None);
     }
-    let messages = open(engine, &taken).await?;
+    let messages = match open(engine, &taken).await {
+        Err(Error::Corrupt(why)) => {
+            error!(instance = %taken.instance, why, "a message cannot be read: the instance is set aside");
+            set_aside(engine, &mut taken);
+            return Ok(None);
+        }
+        other => other?,
+    };
     let Some((name, version)) = name(&snapshot, &messages) else {
         orphans(engine, taken).await?;
         return Ok(None);
@@ -195,10 +202,10 @@ fn item(
 /// What the workflow is called: by its head, its history, or the message that starts it.
 fn name(snapshot: &Snapshot, messages: &[WorkItem]) -> Option<(String, String)> {
     let unknown = || "unknown".to_string();
-    if let Some(head) = snapshot.head() {
-        if let Some(name) = &head.name {
-            return Some((name.clone(), head.version.clone().unwrap_or_else(unknown)));
-        }
+    if let Some(head) = snapshot.head()
+        && let Some(name) = &head.name
+    {
+        return Some((name.clone(), head.version.clone().unwrap_or_else(unknown)));
     }
     let started = messages.iter().find_map(|message| match message {
         WorkItem::StartOrchestration {

@@ -9,7 +9,7 @@ use duroxide::providers::{ProviderError, SessionFetchConfig, TagFilter, WorkItem
 use perennial_store::{Commit, Error, Op, Order};
 use std::sync::Arc;
 use std::time::Duration;
-use tracing::trace;
+use tracing::{error, trace};
 
 const OPERATION: &str = "fetch_work_item";
 
@@ -112,12 +112,17 @@ fn take<'a>(engine: &'a Engine, worker: &Worker, waiting: Option<&Waiting>) -> O
 
 /// Reads what is not in memory. `None` if the activity is gone.
 async fn prepare(engine: &Engine, mut taken: Taken<'_>, worker: &Worker) -> Result<Option<Fetched>, Error> {
-    let item = match &taken.task.body {
-        Body::Held(item) => Arc::clone(item),
-        Body::Stored => match engine.store.get(&taken.task.key).await? {
-            Some(record) => Arc::new(Envelope::open(&record)?.item),
-            None => return Ok(None),
-        },
+    let item = match open(engine, &taken.task).await {
+        Err(Error::Corrupt(why)) => {
+            error!(instance = %taken.task.activity.instance, why, "an activity cannot be read: it is set aside");
+            taken.kept = true;
+            engine.board.lock().0.withdraw(taken.order);
+            return Ok(None);
+        }
+        other => other?,
+    };
+    let Some(item) = item else {
+        return Ok(None);
     };
     let task = &taken.task;
     if task.old || task.attempts > 1 {
@@ -141,6 +146,20 @@ async fn prepare(engine: &Engine, mut taken: Taken<'_>, worker: &Worker) -> Resu
         engine.board.token(taken.claim),
         taken.task.attempts,
     )))
+}
+
+/// The activity itself: from memory, or from the store if it is large.
+async fn open(engine: &Engine, task: &Task) -> Result<Option<Arc<WorkItem>>, Error> {
+    match &task.body {
+        Body::Held(item) => Ok(Some(Arc::clone(item))),
+        Body::Stored => {
+            let record = engine.store.get(&task.key).await?;
+            Ok(record
+                .map(|record| Envelope::open(&record))
+                .transpose()?
+                .map(|envelope| Arc::new(envelope.item)))
+        }
+    }
 }
 
 /// Writes the delivery count down: this activity may be the one that brings the process down.
