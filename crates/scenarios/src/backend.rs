@@ -1,0 +1,27 @@
+//! What a store's test crate tells the scenarios about its store.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use duroxide::providers::Provider;
+
+/// One store under test. Each test gets a backend of its own.
+#[async_trait]
+pub trait Backend: Send + Sync {
+    /// Opens a fresh, empty store. Called once, before anything else.
+    async fn open(&self) -> Arc<dyn Provider>;
+
+    /// Closes the store cleanly and opens the same data again.
+    ///
+    /// All runtimes on the old provider are stopped by then; an old handle may still be alive, unused.
+    async fn restart(&self) -> Arc<dyn Provider>;
+
+    /// Drops the store as a dying process would, losing whatever was not yet durable, and opens the same data again.
+    async fn crash(&self) -> Arc<dyn Provider>;
+
+    /// Puts a message that nobody can decode into the orchestrator queue of `instance`, behind what is there.
+    async fn plant_undecodable_message(&self, instance: &str);
+
+    /// Puts a work item that nobody can decode into the worker queue, on behalf of `instance`, behind what is there.
+    async fn plant_undecodable_work(&self, instance: &str);
+}
