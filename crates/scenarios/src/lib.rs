@@ -1,15 +1,17 @@
 //! What every store of perennial must be able to do, as tests that any store can run on itself.
 //!
-//! Two suites, each a set of plain functions and one macro that makes a test of each:
+//! Three suites, each a set of plain functions and one macro that makes a test of each:
 //!
 //! * [`validation`] and [`validation_tests!`]: the runtime's own provider validation, all of it;
-//! * [`e2e`] and [`e2e_tests!`]: whole workflows under a real runtime.
+//! * [`e2e`] and [`e2e_tests!`]: whole workflows under a real runtime;
+//! * [`contract`] and [`contract_tests!`]: the points of the provider contract that neither of them reaches.
 //!
 //! A store's test crate implements [`Backend`] (and duroxide's `ProviderFactory`), and depends on `tokio` for the
 //! tests that the macros write:
 //!
 //! ```ignore
 //! mod e2e { use super::*; perennial_scenarios::e2e_tests!(MyBackend::new()); }
+//! mod contract { use super::*; perennial_scenarios::contract_tests!(MyBackend::new()); }
 //! mod validation { use super::*; perennial_scenarios::validation_tests!(MyFactory::new()); }
 //! ```
 
@@ -24,6 +26,7 @@ mod macros;
 mod probe;
 mod program;
 
+pub mod contract;
 pub mod e2e;
 pub mod validation;
 

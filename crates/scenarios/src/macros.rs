@@ -13,6 +13,17 @@ macro_rules! e2e_tests {
     };
 }
 
+/// Makes one test of every contract point that the runtime's own suite does not reach.
+///
+/// The argument is an expression for a fresh [`Backend`](crate::Backend); it may `.await`. The calling crate needs
+/// `tokio` with its multi-threaded runtime.
+#[macro_export]
+macro_rules! contract_tests {
+    ($backend:expr $(,)?) => {
+        $crate::__contract_list! { __scenario_tests ($backend) }
+    };
+}
+
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __scenario_tests {
