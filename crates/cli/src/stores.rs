@@ -66,9 +66,7 @@ async fn open_sqlite(url: &str) -> Result<OpenStore, CliError> {
     };
     duroxide::providers::sqlite::SqliteProvider::new(&url, None)
         .await
-        .map(|store| OpenStore {
-            provider: Arc::new(store),
-        })
+        .map(|store| OpenStore::Sqlite(Arc::new(store)))
         .map_err(|e| CliError::Store(format!("could not open {url}: {e}")))
 }
 
