@@ -13,3 +13,8 @@ mod e2e {
     use super::*;
     perennial_scenarios::e2e_tests!(Fresh::<Memory>::new());
 }
+
+mod contract {
+    use super::*;
+    perennial_scenarios::contract_tests!(Fresh::<Memory>::new());
+}
