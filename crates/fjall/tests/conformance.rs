@@ -1,5 +1,7 @@
 //! The embedded store keeps the contract.
 
+#![allow(clippy::unwrap_used)]
+
 use fjall::{Database, KeyspaceCreateOptions, PersistMode};
 use perennial_fjall::Settings;
 use perennial_store::conformance::StoreFactory;

@@ -1,5 +1,7 @@
 //! The memory store keeps the contract, with and without the limits of a cloud database.
 
+#![allow(clippy::unwrap_used)]
+
 use perennial_kv::{MemoryDisk, MemoryStore, Settings, Table};
 use perennial_store::conformance::StoreFactory;
 use perennial_store::{Key, Limits, Store};

@@ -1,0 +1,122 @@
+//! Real processes that are killed, with and without the power failing under them.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use perennial_fjall::{Settings, open};
+use support::{Answered, Power, Writing, be_the_child, kill_after, missing, start_child, syncs};
+
+const WRITING: Writing = Writing {
+    writers: 8,
+    from: 0,
+    count: 1_000_000,
+    body_bytes: 200,
+    without_sync: false,
+};
+
+/// Not a test: the process that the tests start and kill.
+#[test]
+fn child() {
+    be_the_child();
+}
+
+#[test]
+fn whatever_was_answered_survives_kill_minus_nine() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let mut answered = Answered::new();
+    for round in 0..5 {
+        let from = 1_000_000 * round;
+        let child = start_child(&path, &Writing { from, ..WRITING }, None);
+        answered.append(&mut kill_after(child, 40 + 97 * round as usize));
+        let store = open(&path, Settings::default()).unwrap();
+        assert_eq!(missing(&store, &answered), [], "after round {round}");
+    }
+}
+
+#[test]
+fn whatever_was_answered_survives_a_power_cut() {
+    let directory = tempfile::tempdir().unwrap();
+    let power = Power::new(directory.path());
+    let path = directory.path().join("store");
+    let mut answered = Answered::new();
+    for round in 0..6 {
+        let from = 1_000_000 * round;
+        let child = start_child(&path, &Writing { from, ..WRITING }, Some(&power));
+        answered.append(&mut kill_after(child, 1 + 83 * round as usize));
+        power.cut(&path);
+        let store = open(&path, Settings::default()).unwrap();
+        assert_eq!(missing(&store, &answered), [], "after round {round}");
+        // What opening and closing writes is not watched, so the next round starts from a disk that keeps it.
+        drop(store);
+        power.keep(&path);
+    }
+}
+
+#[test]
+fn a_power_cut_while_tables_are_written_loses_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let power = Power::new(directory.path());
+    let path = directory.path().join("store");
+    let mut answered = Answered::new();
+    // Large enough that the queue's memory table is written to disk several times.
+    let writing = Writing {
+        writers: 64,
+        body_bytes: 20_000,
+        ..WRITING
+    };
+    for round in 0..2 {
+        let from = 1_000_000 * round;
+        let child = start_child(&path, &Writing { from, ..writing }, Some(&power));
+        answered.append(&mut kill_after(child, 900 + 431 * round as usize));
+        power.cut(&path);
+        let store = open(&path, Settings::default()).unwrap();
+        assert_eq!(missing(&store, &answered), [], "after round {round}");
+        drop(store);
+        power.keep(&path);
+    }
+}
+
+#[test]
+fn a_power_cut_is_noticed_where_nothing_is_synced() {
+    let directory = tempfile::tempdir().unwrap();
+    let power = Power::new(directory.path());
+    let path = directory.path().join("store");
+    let writing = Writing {
+        without_sync: true,
+        ..WRITING
+    };
+    let answered = kill_after(start_child(&path, &writing, Some(&power)), 200);
+    power.cut(&path);
+    let store = open(&path, Settings::default()).unwrap();
+    assert!(missing(&store, &answered).len() >= 200, "the test can tell");
+}
+
+#[test]
+fn each_commit_that_comes_alone_is_synced_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let power = Power::new(directory.path());
+    let writing = Writing {
+        writers: 1,
+        count: 200,
+        ..WRITING
+    };
+    let (seen, counted) = syncs(start_child(&directory.path().join("store"), &writing, Some(&power)));
+    assert_eq!((seen, counted), (200, 200));
+}
+
+#[test]
+fn commits_that_come_together_share_their_syncs() {
+    let directory = tempfile::tempdir().unwrap();
+    let power = Power::new(directory.path());
+    let writing = Writing {
+        writers: 64,
+        count: 30,
+        ..WRITING
+    };
+    let (seen, counted) = syncs(start_child(&directory.path().join("store"), &writing, Some(&power)));
+    assert_eq!(seen, counted);
+    assert!(seen < 64 * 30 / 4, "{seen} syncs for {} commits", 64 * 30);
+}

@@ -1,0 +1,247 @@
+//! A child process that commits and tells what was answered, and the power that fails under it.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, dead_code)]
+
+use perennial_fjall::{FjallStore, Settings, open};
+use perennial_store::{Commit, Draft, Key, Lane, Op, Order, Partition, Place, RecordId, Store};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+/// What a commit that was answered wrote: which writer, its how-many-th.
+pub type Answered = BTreeSet<(u64, u64)>;
+
+/// How the child writes.
+#[derive(Clone, Copy)]
+pub struct Writing {
+    pub writers: u64,
+    /// From which number on each writer counts.
+    pub from: u64,
+    /// How many commits each makes; it is usually killed before.
+    pub count: u64,
+    pub body_bytes: usize,
+    pub without_sync: bool,
+}
+
+fn partition(writer: u64, n: u64) -> Partition {
+    Partition::new(format!("writer {writer}, instance {n}"))
+}
+
+/// Makes one commit: a page, a queued record, and the queued record before it goes.
+fn commit(writing: &Writing, writer: u64, n: u64) -> Commit {
+    let key = |n, id: &str| Key::new(partition(writer, n), RecordId::of(id));
+    let body = format!("{n} ").repeat(writing.body_bytes / 4);
+    let place = Place {
+        lane: Lane::new("work"),
+        order: Order(n),
+        due_ms: 0,
+    };
+    let mut ops = vec![
+        Op::Create(Draft::new(key(n, "page"), body.clone())),
+        Op::Create(Draft::new(key(n, "job"), body).placed(place)),
+    ];
+    if n > writing.from {
+        ops.push(Op::Remove(key(n - 1, "job")));
+    }
+    Commit::new(ops)
+}
+
+/// The child's part: does nothing unless this process was started as a child.
+pub fn be_the_child() {
+    let Ok(path) = std::env::var("CHILD_STORE") else { return };
+    let number = |name: &str| std::env::var(name).unwrap().parse::<u64>().unwrap();
+    let writing = Writing {
+        writers: number("CHILD_WRITERS"),
+        from: number("CHILD_FROM"),
+        count: number("CHILD_COUNT"),
+        body_bytes: number("CHILD_BODY") as usize,
+        without_sync: number("CHILD_WITHOUT_SYNC") == 1,
+    };
+    let settings = Settings {
+        without_sync: writing.without_sync,
+        ..Settings::default()
+    };
+    let store = Arc::new(open(path, settings).unwrap());
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .build()
+        .unwrap();
+    let before = calls();
+    runtime.block_on(async {
+        let tasks: Vec<_> = (0..writing.writers)
+            .map(|writer| tokio::spawn(write(store.clone(), writing, writer)))
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    say(&format!("syncs {} {}", calls() - before, store.stats().syncs));
+}
+
+async fn write(store: Arc<FjallStore>, writing: Writing, writer: u64) {
+    for n in writing.from..writing.from + writing.count {
+        store.commit(commit(&writing, writer, n)).await.unwrap();
+        say(&format!("answered {writer} {n}"));
+    }
+}
+
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    out.write_all(format!("\n{line}\n").as_bytes()).unwrap();
+    out.flush().unwrap();
+}
+
+/// How often this process has asked to sync, under [`Power`].
+fn calls() -> usize {
+    let shadow = std::env::var("POWER_SHADOW").unwrap_or_default();
+    fs::read(Path::new(&shadow).join("calls")).map_or(0, |calls| calls.len())
+}
+
+/// Starts this test binary again, as a child that writes.
+pub fn start_child(path: &Path, writing: &Writing, power: Option<&Power>) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "child", "--nocapture", "--test-threads=1"])
+        .env("CHILD_STORE", path)
+        .env("CHILD_WRITERS", writing.writers.to_string())
+        .env("CHILD_FROM", writing.from.to_string())
+        .env("CHILD_COUNT", writing.count.to_string())
+        .env("CHILD_BODY", writing.body_bytes.to_string())
+        .env("CHILD_WITHOUT_SYNC", u8::from(writing.without_sync).to_string())
+        .stdout(Stdio::piped());
+    if let Some(power) = power {
+        command
+            .env("LD_PRELOAD", &power.library)
+            .env("POWER_REAL", path)
+            .env("POWER_SHADOW", &power.shadow);
+    }
+    command.spawn().unwrap()
+}
+
+/// Kills the child once it was answered `after` commits, and returns all that were answered.
+pub fn kill_after(mut child: Child, after: usize) -> Answered {
+    let mut answered = Answered::new();
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        let line = line.unwrap();
+        let words: Vec<&str> = line.split(' ').collect();
+        if let ["answered", writer, n] = words[..] {
+            answered.insert((writer.parse().unwrap(), n.parse().unwrap()));
+            if answered.len() == after {
+                child.kill().unwrap();
+            }
+        }
+    }
+    child.wait().unwrap();
+    answered
+}
+
+/// Lets the child finish, and returns how often it synced: as the system saw it, and as the store counts.
+pub fn syncs(mut child: Child) -> (usize, usize) {
+    let mut counts = (0, 0);
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        if let ["syncs", seen, counted] = line.unwrap().split(' ').collect::<Vec<_>>()[..] {
+            counts = (seen.parse().unwrap(), counted.parse().unwrap());
+        }
+    }
+    assert!(child.wait().unwrap().success());
+    counts
+}
+
+/// Those of the answered commits that the store does not hold, or holds in part.
+pub fn missing(store: &FjallStore, answered: &Answered) -> Vec<(u64, u64)> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let is_there = |writer, n, id| {
+        let key = Key::new(partition(writer, n), RecordId::of(id));
+        runtime.block_on(store.get(&key)).unwrap().is_some()
+    };
+    let mut missing = Vec::new();
+    for &(writer, n) in answered {
+        // Its queued record is there, or a later commit took it out.
+        let is_whole = is_there(writer, n, "page")
+            && (is_there(writer, n, "job") || is_there(writer, n + 1, "job") || answered.contains(&(writer, n + 1)));
+        if !is_whole {
+            missing.push((writer, n));
+        }
+    }
+    missing
+}
+
+/// A disk that forgets what was not synced.
+pub struct Power {
+    library: PathBuf,
+    shadow: PathBuf,
+}
+
+impl Power {
+    pub fn new(directory: &Path) -> Self {
+        let library = directory.join("power.so");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/power.c");
+        let status = Command::new("cc")
+            .args(["-shared", "-fPIC", "-O1", "-w", "-o"])
+            .args([&library, &source])
+            .status()
+            .expect("a C compiler, as Rust itself needs for linking");
+        assert!(status.success());
+        let power = Self {
+            library,
+            shadow: directory.join("shadow"),
+        };
+        power.clear();
+        power
+    }
+
+    fn clear(&self) {
+        fs::remove_dir_all(&self.shadow).ok();
+        fs::create_dir_all(self.shadow.join("names")).unwrap();
+        fs::create_dir_all(self.shadow.join("inodes")).unwrap();
+    }
+
+    /// The power fails: the directory becomes what was synced.
+    pub fn cut(&self, real: &Path) {
+        fs::remove_dir_all(real).unwrap();
+        self.restore(&self.shadow.join("names"), real);
+    }
+
+    /// What is in the directory now is safe from later cuts.
+    pub fn keep(&self, real: &Path) {
+        self.clear();
+        self.adopt(real, &self.shadow.join("names"));
+    }
+
+    fn restore(&self, names: &Path, to: &Path) {
+        fs::create_dir_all(to).unwrap();
+        for entry in fs::read_dir(names).unwrap() {
+            let entry = entry.unwrap();
+            let target = to.join(entry.file_name());
+            if entry.file_type().unwrap().is_dir() {
+                self.restore(&entry.path(), &target);
+                continue;
+            }
+            let inode = fs::read_to_string(entry.path()).unwrap();
+            let contents = self.shadow.join("inodes").join(inode);
+            match contents.exists() {
+                true => drop(fs::copy(contents, target).unwrap()),
+                false => drop(fs::File::create(target).unwrap()),
+            }
+        }
+    }
+
+    fn adopt(&self, real: &Path, names: &Path) {
+        fs::create_dir_all(names).unwrap();
+        for entry in fs::read_dir(real).unwrap() {
+            let entry = entry.unwrap();
+            let name = names.join(entry.file_name());
+            if entry.file_type().unwrap().is_dir() {
+                self.adopt(&entry.path(), &name);
+                continue;
+            }
+            let inode = entry.metadata().unwrap().ino().to_string();
+            fs::copy(entry.path(), self.shadow.join("inodes").join(&inode)).unwrap();
+            fs::write(name, inode).unwrap();
+        }
+    }
+}
