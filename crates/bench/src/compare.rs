@@ -1,6 +1,7 @@
 //! Interleaved rounds over targets, so that the machine's noise falls on all alike.
 
 use crate::closed_loop::{Measurement, run_case};
+use crate::process::load_average;
 use crate::report::{Cell, Report, Row};
 use crate::{BenchError, Case, Target, Wait};
 use std::time::Duration;
@@ -42,6 +43,7 @@ pub async fn compare(
     let total = plan.cases.len() * targets.len() * plan.rounds as usize;
     let mut index = 0;
     let mut rows = Vec::new();
+    let load_before = load_average();
     for case in &plan.cases {
         let mut measured: Vec<Vec<Measurement>> = targets.iter().map(|_| Vec::new()).collect();
         for number in 1..=plan.rounds {
@@ -69,6 +71,7 @@ pub async fn compare(
         rounds: plan.rounds,
         wait: plan.wait,
         cpus: std::thread::available_parallelism().map_or(0, usize::from),
+        load_before,
         rows,
     })
 }

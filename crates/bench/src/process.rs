@@ -24,6 +24,16 @@ pub fn peak_rss_bytes() -> Option<u64> {
     status_bytes("VmHWM:")
 }
 
+/// How many tasks of the whole machine wanted a processor over the last minute, where the platform tells.
+pub fn load_average() -> Option<f64> {
+    std::fs::read_to_string("/proc/loadavg")
+        .ok()?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()
+}
+
 fn status_bytes(field: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;

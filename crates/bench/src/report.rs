@@ -95,6 +95,9 @@ pub struct Report {
     pub wait: Wait,
     /// Processors of the machine.
     pub cpus: usize,
+    /// How many tasks of the whole machine wanted a processor in the minute before the start. Above 0.5 or so the
+    /// machine was not idle, and only ratios mean something.
+    pub load_before: Option<f64>,
     /// One row per case.
     pub rows: Vec<Row>,
 }

@@ -40,6 +40,11 @@ pub fn write(output: &mut Output, report: &Report, against: Option<Side>) -> Res
         "{} rounds of {} s on {} CPUs, stores in turn, each round on an empty store; \"per second\" is the median round.",
         report.rounds, report.duration_s, report.cpus
     ))?;
+    if let Some(load) = report.load_before.filter(|load| *load > 0.5) {
+        output.line(format!(
+            "The machine was not idle: load average {load} before the start. Trust the ratios, not the numbers."
+        ))?;
+    }
     for (row, cell) in report
         .rows
         .iter()
