@@ -145,7 +145,7 @@ pub async fn a_hundred_and_fifty_values_in_one_ack(h: &Harness) {
     assert_eq!(turn_of(&*store, "i").await.0.kv_snapshot.len(), 150);
 }
 
-/// A thousand messages to a thousand other instances in one ack: each arrives once, in order.
+/// A thousand messages to a thousand other instances in one ack: each arrives, and arrives once.
 pub async fn a_thousand_messages_to_others_in_one_ack(h: &Harness) {
     let store = h.store();
     send(&*store, start("i")).await;
