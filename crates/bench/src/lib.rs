@@ -31,6 +31,6 @@ pub use grow::{Filled, Sample, SamplePlan, grow, sample};
 pub use observe::{Counts, Finished, Observed};
 pub use plot::svg;
 pub use process::{cpu_seconds, peak_rss_bytes, rss_bytes};
-pub use report::{Cell, Report, Row};
+pub use report::{Cell, Report, Row, median};
 pub use target::{BenchError, Opened, Target};
 pub use workload::Workload;

@@ -109,7 +109,8 @@ impl Report {
     }
 }
 
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+/// The middle value, or the mean of the two in the middle; 0 if there is none.
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
     let at = |i: usize| values.get(i).copied().unwrap_or_default();

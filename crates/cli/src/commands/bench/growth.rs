@@ -1,12 +1,12 @@
-//! `--grow`: a store measured empty, filled, and measured full, each in a process of its own, so that memory left
-//! over from filling does not count for the full store and opening it is not helped by what is in memory.
+//! `--grow`: an empty and a full store measured in turn, each time in a process of its own, so that memory left over
+//! from filling does not count for the full store and opening it is not helped by what is in memory.
 
 use super::targets::{self, StoreTarget};
 use super::{Arguments, report};
 use crate::error::CliError;
 use crate::output::{Output, fact};
 use clap::ValueEnum;
-use perennial_bench::{Case, Filled, Sample, SamplePlan, Target, Workload, grow, sample};
+use perennial_bench::{BenchError, Case, Filled, Sample, SamplePlan, Target, Workload, grow, median, sample};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::process::Stdio;
@@ -15,11 +15,20 @@ use std::process::Stdio;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Phase {
     /// Measure the empty store
-    Before,
-    /// Fill it
+    Empty,
+    /// Fill the other one
     Fill,
     /// Measure the full store
-    After,
+    Full,
+}
+
+impl Phase {
+    fn directory(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Fill | Self::Full => "full",
+        }
+    }
 }
 
 /// The whole result.
@@ -27,57 +36,61 @@ pub enum Phase {
 struct Growth {
     store: String,
     case: Case,
-    before: Sample,
     filled: Filled,
-    after: Sample,
+    empty: Vec<Sample>,
+    full: Vec<Sample>,
 }
 
 /// Runs one phase, or all of them.
 pub async fn run(arguments: &Arguments, output: &mut Output) -> Result<(), CliError> {
+    match arguments.grow_phase {
+        Some(phase) => output.line(run_phase(arguments, phase).await?).map_err(CliError::from),
+        None => run_all(arguments, output).await,
+    }
+}
+
+fn target(arguments: &Arguments, phase: Phase) -> Result<StoreTarget, CliError> {
     let side = *arguments
         .stores
         .first()
         .ok_or_else(|| CliError::Usage("--grow needs a store".into()))?;
-    let target = StoreTarget::new(side, &arguments.directory)?;
-    if !target.outlives_process() {
-        return Err(CliError::Usage(format!(
+    let target = StoreTarget::new(side, &arguments.directory.join(phase.directory()))?;
+    if target.outlives_process() {
+        Ok(target)
+    } else {
+        Err(CliError::Usage(format!(
             "--grow needs a store on disk, and {} is none",
             target.name()
-        )));
-    }
-    match arguments.grow_phase {
-        Some(phase) => output
-            .line(run_phase(arguments, &target, phase).await?)
-            .map_err(CliError::from),
-        None => run_all(arguments, &target, output).await,
+        )))
     }
 }
 
-async fn run_phase(arguments: &Arguments, target: &StoreTarget, phase: Phase) -> Result<String, CliError> {
-    let failed = |e: perennial_bench::BenchError| CliError::Failed(e.to_string());
+async fn run_phase(arguments: &Arguments, phase: Phase) -> Result<String, CliError> {
+    let target = target(arguments, phase)?;
     let json = match phase {
         Phase::Fill => {
-            let filled = grow(target, arguments.grow.unwrap_or_default(), |_| {})
+            let filled = grow(&target, arguments.grow.unwrap_or_default(), |_| {})
                 .await
                 .map_err(failed)?;
             serde_json::to_string(&filled)
         }
-        Phase::Before | Phase::After => {
+        Phase::Empty | Phase::Full => {
             let plan = SamplePlan {
                 case: case(arguments)?,
                 duration: arguments.duration()?,
-                rounds: arguments.rounds,
+                rounds: 1,
                 wait: arguments.wait(),
-                prefix: if phase == Phase::Before {
-                    "before".into()
-                } else {
-                    "after".into()
-                },
+                // The full store sees many processes, and each needs names of its own.
+                prefix: format!("bench-{}", std::process::id()),
             };
-            serde_json::to_string(&sample(target, &plan).await.map_err(failed)?)
+            serde_json::to_string(&sample(&target, &plan).await.map_err(failed)?)
         }
     };
     json.map_err(|e| CliError::failed("answer in JSON", e))
+}
+
+fn failed(error: BenchError) -> CliError {
+    CliError::Failed(error.to_string())
 }
 
 fn case(arguments: &Arguments) -> Result<Case, CliError> {
@@ -92,30 +105,36 @@ fn case(arguments: &Arguments) -> Result<Case, CliError> {
     })
 }
 
-async fn run_all(arguments: &Arguments, target: &StoreTarget, output: &mut Output) -> Result<(), CliError> {
-    let failed = |e: perennial_bench::BenchError| CliError::Failed(e.to_string());
-    target.wipe().map_err(failed)?;
-    output.line(format!("measuring the empty store: {}", case(arguments)?))?;
-    let before = in_child(Phase::Before).await?;
+async fn run_all(arguments: &Arguments, output: &mut Output) -> Result<(), CliError> {
+    let (empty_store, full_store) = (target(arguments, Phase::Empty)?, target(arguments, Phase::Full)?);
+    full_store.wipe().map_err(failed)?;
     output.line(format!(
-        "filling it with {} finished workflows",
+        "filling a store with {} finished workflows",
         arguments.grow.unwrap_or_default()
     ))?;
     let filled: Filled = in_child(Phase::Fill).await?;
     output.line(format!(
-        "filled in {:.0} s; opening and measuring it again",
+        "filled in {:.0} s; measuring an empty store and the full one in turn",
         filled.elapsed_s
     ))?;
-    let after = in_child(Phase::After).await?;
-    target.wipe().map_err(failed)?;
+    let (mut empty, mut full) = (Vec::new(), Vec::new());
+    for _ in 0..arguments.rounds {
+        empty_store.wipe().map_err(failed)?;
+        empty.push(in_child(Phase::Empty).await?);
+        full.push(in_child(Phase::Full).await?);
+    }
+    for (store, phase) in [(&empty_store, Phase::Empty), (&full_store, Phase::Full)] {
+        store.wipe().map_err(failed)?;
+        targets::remove_if_empty(&arguments.directory.join(phase.directory()));
+    }
     targets::remove_if_empty(&arguments.directory);
 
     let growth = Growth {
-        store: target.name().to_owned(),
+        store: full_store.name().to_owned(),
         case: case(arguments)?,
-        before,
         filled,
-        after,
+        empty,
+        full,
     };
     write(output, &growth)?;
     if let Some(path) = &arguments.json {
@@ -153,65 +172,81 @@ async fn in_child<T: DeserializeOwned>(phase: Phase) -> Result<T, CliError> {
 
 fn write(output: &mut Output, growth: &Growth) -> Result<(), CliError> {
     let Growth {
-        before, filled, after, ..
+        filled, empty, full, ..
     } = growth;
-    let mib = |bytes: Option<u64>| bytes.map_or("-".to_owned(), |bytes| format!("{:.1}", bytes as f64 / 1_048_576.0));
+    let middle = |samples: &[Sample], of: fn(&Sample) -> f64| median(samples.iter().map(of).collect());
+    let (rate_empty, rate_full) = (middle(empty, Sample::per_second), middle(full, Sample::per_second));
+    let change = (rate_full / rate_empty.max(f64::MIN_POSITIVE) - 1.0) * 100.0;
+    let mut facts = vec![
+        fact(
+            "per_second_empty",
+            "workflows per second, empty",
+            format!("{rate_empty:.0}"),
+        ),
+        fact(
+            "per_second_full",
+            "workflows per second, full",
+            format!("{rate_full:.0}"),
+        ),
+        fact("change_percent", "  change in %", format!("{change:+.1}")),
+    ];
     let seconds = |s: f64| format!("{s:.3}");
-    let change = (after.per_second() / before.per_second() - 1.0) * 100.0;
+    let opened = |sample: &Sample| sample.open_s;
+    facts.extend([
+        fact("open_s_empty", "seconds to create it", seconds(middle(empty, opened))),
+        fact("open_s_full", "seconds to open it full", seconds(middle(full, opened))),
+        fact(
+            "runtime_start_s_empty",
+            "seconds to start a runtime, empty",
+            seconds(middle(empty, Sample::runtime_start_s)),
+        ),
+        fact(
+            "runtime_start_s_full",
+            "seconds to start a runtime, full",
+            seconds(middle(full, Sample::runtime_start_s)),
+        ),
+    ]);
+    let (rss_opened, rss_worked) = (
+        |sample: &Sample| sample.rss_opened.unwrap_or_default() as f64,
+        |sample: &Sample| sample.rss_worked.unwrap_or_default() as f64,
+    );
+    let in_mib = |bytes: f64| format!("{:.1}", bytes / 1_048_576.0);
+    facts.extend([
+        fact(
+            "rss_mib_opened_empty",
+            "MiB resident after opening, empty",
+            in_mib(middle(empty, rss_opened)),
+        ),
+        fact(
+            "rss_mib_opened_full",
+            "MiB resident after opening, full",
+            in_mib(middle(full, rss_opened)),
+        ),
+        fact(
+            "rss_mib_worked_empty",
+            "MiB resident after the workload, empty",
+            in_mib(middle(empty, rss_worked)),
+        ),
+        fact(
+            "rss_mib_worked_full",
+            "MiB resident after the workload, full",
+            in_mib(middle(full, rss_worked)),
+        ),
+        fact(
+            "rss_mib_peak_filling",
+            "MiB resident at most while filling",
+            in_mib(filled.rss_peak.unwrap_or_default() as f64),
+        ),
+        fact("fill_s", "seconds to fill", format!("{:.1}", filled.elapsed_s)),
+    ]);
     output.facts(
         &format!("{} with {} finished workflows", growth.store, filled.instances),
-        &[
-            fact(
-                "per_second_empty",
-                "workflows per second, empty",
-                format!("{:.0}", before.per_second()),
-            ),
-            fact(
-                "per_second_full",
-                "workflows per second, full",
-                format!("{:.0}", after.per_second()),
-            ),
-            fact("change_percent", "  change in %", format!("{change:+.1}")),
-            fact("open_s_empty", "seconds to open, empty", seconds(before.open_s)),
-            fact("open_s_full", "seconds to open, full", seconds(after.open_s)),
-            fact(
-                "runtime_start_s_empty",
-                "seconds to start a runtime, empty",
-                seconds(before.runtime_start_s()),
-            ),
-            fact(
-                "runtime_start_s_full",
-                "seconds to start a runtime, full",
-                seconds(after.runtime_start_s()),
-            ),
-            fact(
-                "rss_mib_opened_empty",
-                "MiB resident after opening, empty",
-                mib(before.rss_opened),
-            ),
-            fact(
-                "rss_mib_opened_full",
-                "MiB resident after opening, full",
-                mib(after.rss_opened),
-            ),
-            fact(
-                "rss_mib_worked_empty",
-                "MiB resident after the workload, empty",
-                mib(before.rss_worked),
-            ),
-            fact(
-                "rss_mib_worked_full",
-                "MiB resident after the workload, full",
-                mib(after.rss_worked),
-            ),
-            fact(
-                "rss_mib_peak_filling",
-                "MiB resident at most while filling",
-                mib(filled.rss_peak),
-            ),
-            fact("fill_s", "seconds to fill", format!("{:.1}", filled.elapsed_s)),
-        ],
+        &facts,
     )?;
-    output.line("each part ran in a process of its own; the page cache of the operating system stayed warm")?;
+    output.line(format!(
+        "{}; medians of {} processes each, in turn; the operating system's page cache stayed warm",
+        growth.case,
+        empty.len()
+    ))?;
     Ok(())
 }

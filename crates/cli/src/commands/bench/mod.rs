@@ -81,7 +81,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Measure the first store empty and again with N finished workflows in it
+    /// Measure the first store of --stores empty and with N finished workflows in it
     #[arg(long, value_name = "N")]
     grow: Option<u64>,
 
