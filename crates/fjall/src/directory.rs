@@ -1,20 +1,24 @@
 //! The directory of a store: whose it is, in which format, and who has it open.
 
 use crate::{FORMAT, OpenError};
+use perennial_kv::Table;
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 const FORMAT_FILE: &str = "FORMAT";
+/// There while a store is made: what is beside it was never used.
+const UNFINISHED_FILE: &str = "UNFINISHED";
+const NEW_FORMAT_FILE: &str = "FORMAT.new";
 const LOCK_FILE: &str = "LOCK";
 const DATA: &str = "data";
-/// fjall writes this file last when it makes a database.
-const DATA_MARKER: &str = "version";
-const DATA_TABLES: &str = "keyspaces";
 
 /// A store's directory, locked until this is dropped.
 pub(crate) struct Directory {
     pub(crate) path: PathBuf,
+    /// Whether the store is made just now, and is to be [finished](finish).
+    pub(crate) is_new: bool,
     lock: File,
 }
 
@@ -30,15 +34,23 @@ impl Directory {
         inspect(path)?;
         create(path).map_err(failed)?;
         let lock = lock(path)?;
+        // Again, under the lock: another process may have been making the store just now.
+        let is_new = matches!(inspect(path)?, Found::Nothing);
         let directory = Self {
             path: path.into(),
+            is_new,
             lock,
         };
-        // Again, under the lock: another process may have been making the store just now.
-        if matches!(inspect(path)?, Found::Nothing) {
-            write_format(path).map_err(failed)?;
+        match is_new {
+            true => directory.begin().map_err(failed)?,
+            false => {
+                check_data(path)?;
+                // Left behind if the making was cut short at its very end.
+                fs::remove_file(path.join(UNFINISHED_FILE))
+                    .or_else(ignore_missing)
+                    .map_err(failed)?;
+            }
         }
-        directory.prepare_data()?;
         Ok(directory)
     }
 
@@ -47,20 +59,69 @@ impl Directory {
         self.path.join(DATA)
     }
 
-    /// Removes a database whose making was cut short, before anything could be stored in it: the engine cannot go on
-    /// with one.
-    fn prepare_data(&self) -> Result<(), OpenError> {
-        let failed = |error| OpenError::failed(&self.path, error);
+    /// Starts to make a store, over whatever an earlier start left.
+    fn begin(&self) -> io::Result<()> {
+        File::create(self.path.join(UNFINISHED_FILE))?.sync_all()?;
+        sync_directory(&self.path)?;
         let data = self.data();
-        if data.try_exists().map_err(failed)? && !data.join(DATA_MARKER).try_exists().map_err(failed)? {
-            if !is_empty(&data.join(DATA_TABLES)).map_err(failed)? {
-                return Err(OpenError::damaged(&self.path, "data/version is missing"));
-            }
-            fs::remove_dir_all(&data).map_err(failed)?;
+        if data.try_exists()? {
+            fs::remove_dir_all(&data)?;
         }
-        fs::create_dir_all(&data).map_err(failed)?;
-        sync_directory(&self.path).map_err(failed)
+        fs::create_dir(&data)?;
+        sync_directory(&self.path)
     }
+}
+
+/// Makes a new store one that may be used: from here on, what is missing is missed.
+pub(crate) fn finish(path: &Path) -> Result<(), OpenError> {
+    let finish = || {
+        write_format(path)?;
+        fs::remove_file(path.join(UNFINISHED_FILE))?;
+        sync_directory(path)
+    };
+    finish().map_err(|error| OpenError::failed(path, error))
+}
+
+fn ignore_missing(error: io::Error) -> io::Result<()> {
+    match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    }
+}
+
+/// The engine takes missing files for a new database, and then deletes what it finds unexplained. So nothing that must
+/// be there may be missing when it starts.
+fn check_data(path: &Path) -> Result<(), OpenError> {
+    let failed = |error| OpenError::failed(path, error);
+    let missing = |what: &str| OpenError::damaged(path, format!("{DATA}/{what} is missing"));
+    let data = path.join(DATA);
+    let exists = |name: &str| data.join(name).try_exists().map_err(failed);
+    for name in ["version", "keyspaces", "keyspaces/0"] {
+        if !exists(name)? {
+            return Err(missing(name));
+        }
+    }
+    let mut tables = 0;
+    for table in fs::read_dir(data.join("keyspaces")).map_err(failed)? {
+        let table = table.map_err(failed)?;
+        if !table.file_type().map_err(failed)?.is_dir() {
+            continue;
+        }
+        let name = format!("keyspaces/{}/current", table.file_name().display());
+        if !exists(&name)? {
+            return Err(missing(&name));
+        }
+        tables += 1;
+    }
+    // The engine's own table of tables comes on top.
+    if tables <= Table::ALL.len() {
+        return Err(missing("a table"));
+    }
+    let mut files = fs::read_dir(&data).map_err(failed)?.flatten();
+    if !files.any(|file| file.path().extension().is_some_and(|extension| extension == "jnl")) {
+        return Err(missing("the journal"));
+    }
+    Ok(())
 }
 
 impl Drop for Directory {
@@ -87,12 +148,19 @@ fn inspect(path: &Path) -> Result<Found, OpenError> {
         }
         Err(error) => return Err(failed(error)),
     }
+    let mut names = Vec::new();
     for entry in entries {
-        let name = entry.map_err(failed)?.file_name();
-        // The lock comes first, and every new file system has a `lost+found`.
-        if name != LOCK_FILE && name != "lost+found" && name != format!("{FORMAT_FILE}.new").as_str() {
-            return Err(OpenError::NotAStore { path: path.into() });
-        }
+        names.push(entry.map_err(failed)?.file_name());
+    }
+    let is_unfinished = names.iter().any(|name| name == UNFINISHED_FILE);
+    // The lock comes first, and every new file system has a `lost+found`.
+    let is_ours = |name: &OsString| {
+        name == LOCK_FILE
+            || name == "lost+found"
+            || (is_unfinished && (name == UNFINISHED_FILE || name == DATA || name == NEW_FORMAT_FILE))
+    };
+    if !names.iter().all(is_ours) {
+        return Err(OpenError::NotAStore { path: path.into() });
     }
     Ok(Found::Nothing)
 }
@@ -138,21 +206,13 @@ fn lock(path: &Path) -> Result<File, OpenError> {
 }
 
 fn write_format(path: &Path) -> io::Result<()> {
-    let new = path.join(format!("{FORMAT_FILE}.new"));
+    let new = path.join(NEW_FORMAT_FILE);
     let mut file = File::create(&new)?;
     writeln!(file, "perennial {FORMAT}")?;
     writeln!(file, "This directory is a store. Only its program should change it.")?;
     file.sync_all()?;
     fs::rename(&new, path.join(FORMAT_FILE))?;
     sync_directory(path)
-}
-
-fn is_empty(path: &Path) -> io::Result<bool> {
-    match fs::read_dir(path) {
-        Ok(mut entries) => Ok(entries.next().is_none()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
-        Err(error) => Err(error),
-    }
 }
 
 #[cfg(unix)]

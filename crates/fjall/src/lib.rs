@@ -25,6 +25,7 @@
 //! | name | what |
 //! |---|---|
 //! | `FORMAT` | says that the directory is a store, and in which format |
+//! | `UNFINISHED` | there while a store is made; if that was cut short, the next open begins again |
 //! | `LOCK` | locked by the process that has the store open |
 //! | `data/` | the fjall database |
 
@@ -53,9 +54,14 @@ pub const FORMAT: u32 = 1;
 pub fn open(path: impl AsRef<Path>, settings: Settings) -> Result<FjallStore, OpenError> {
     let path = path.as_ref();
     let directory = Directory::open(path)?;
+    let is_new = directory.is_new;
     let engine = FjallEngine::open(directory, &settings)?;
-    KvStore::with_engine(engine, settings.store).map_err(|error| match error {
+    let store = KvStore::with_engine(engine, settings.store).map_err(|error| match error {
         EngineError::Corrupt(why) => OpenError::damaged(path, why),
         error => OpenError::failed(path, std::io::Error::other(error.to_string())),
-    })
+    })?;
+    if is_new {
+        directory::finish(path)?;
+    }
+    Ok(store)
 }

@@ -1,6 +1,6 @@
 //! A child process that commits and tells what was answered, and the power that fails under it.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, dead_code)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, dead_code)]
 
 use perennial_fjall::{FjallStore, Settings, open};
 use perennial_store::{Commit, Draft, Key, Lane, Op, Order, Partition, Place, RecordId, Store};
