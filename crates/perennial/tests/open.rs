@@ -1,0 +1,79 @@
+//! Opening stores by URL, as a program does.
+#![allow(clippy::unwrap_used)]
+
+use duroxide::providers::{Provider, ProviderAdmin, WorkItem};
+use perennial::OpenError;
+use std::sync::Arc;
+
+fn start(instance: &str) -> WorkItem {
+    WorkItem::StartOrchestration {
+        instance: instance.to_string(),
+        orchestration: "Hello".to_string(),
+        input: String::new(),
+        version: None,
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        execution_id: 1,
+    }
+}
+
+fn url_of(directory: &tempfile::TempDir) -> String {
+    format!("file://{}", directory.path().join("store").display())
+}
+
+#[tokio::test]
+async fn a_directory_that_this_process_has_open_is_shared() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = perennial::open(&url_of(&directory)).await.unwrap();
+    let second = perennial::open(&url_of(&directory)).await.unwrap();
+    assert!(Arc::ptr_eq(&first, &second));
+    first.enqueue_for_orchestrator(start("a"), None).await.unwrap();
+    assert_eq!(second.get_queue_depths().await.unwrap().orchestrator_queue, 1);
+}
+
+#[tokio::test]
+async fn a_store_that_was_closed_or_dropped_opens_again_with_everything_in_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = perennial::open(&url_of(&directory)).await.unwrap();
+    store.enqueue_for_orchestrator(start("a"), None).await.unwrap();
+    store.close().await.unwrap();
+    // The closed handle is still there, and in nobody's way.
+    let again = perennial::open(&url_of(&directory)).await.unwrap();
+    assert!(!Arc::ptr_eq(&store, &again));
+    assert_eq!(again.get_queue_depths().await.unwrap().orchestrator_queue, 1);
+    drop(again);
+    let once_more = perennial::open(&url_of(&directory)).await.unwrap();
+    assert_eq!(once_more.get_queue_depths().await.unwrap().orchestrator_queue, 1);
+    let error = store.enqueue_for_orchestrator(start("b"), None).await.unwrap_err();
+    assert!(error.message.contains("open the store again"), "{error}");
+}
+
+#[tokio::test]
+async fn every_memory_store_is_its_own() {
+    let first = perennial::open("memory:").await.unwrap();
+    let second = perennial::open("memory:").await.unwrap();
+    first.enqueue_for_orchestrator(start("a"), None).await.unwrap();
+    assert_eq!(second.get_queue_depths().await.unwrap().orchestrator_queue, 0);
+}
+
+#[tokio::test]
+async fn what_cannot_be_opened_says_why_and_what_to_do() {
+    let unknown = perennial::open("postgres://user:hunter2@host/db").await.err().unwrap();
+    assert!(matches!(unknown, OpenError::UnknownScheme { .. }));
+    assert!(!unknown.to_string().contains("hunter2"), "{unknown}");
+
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("store"), "a file").unwrap();
+    let file = perennial::open(&url_of(&directory)).await.err().unwrap();
+    assert!(file.to_string().contains("is not a directory"), "{file}");
+
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("notes.txt"), "mine").unwrap();
+    let taken = perennial::open(&format!("file://{}", directory.path().display()))
+        .await
+        .err()
+        .unwrap();
+    assert!(taken.to_string().contains("not empty"), "{taken}");
+    assert_eq!(std::fs::read(directory.path().join("notes.txt")).unwrap(), b"mine");
+}
