@@ -1,0 +1,23 @@
+//! The verdict: the ledger held against the store.
+
+mod calls;
+mod effects;
+mod evidence;
+mod figures;
+mod histories;
+mod results;
+mod verdict;
+
+pub use evidence::{Evidence, Instance, Outcome};
+pub use figures::Figures;
+pub use verdict::{Rule, Violation};
+
+/// Everything that is wrong.
+pub fn check(evidence: &Evidence) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    violations.extend(effects::check(evidence));
+    violations.extend(histories::check(evidence));
+    violations.extend(calls::check(evidence));
+    violations.extend(results::check(evidence));
+    violations
+}
