@@ -1,6 +1,6 @@
 //! The directory of a store: whose it is, in which format, and who has it open.
 
-use crate::{FORMAT, OpenError};
+use crate::{FORMAT, OpenError, journal};
 use perennial_kv::Table;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -45,6 +45,7 @@ impl Directory {
             true => directory.begin().map_err(failed)?,
             false => {
                 check_data(path)?;
+                journal::mend(path, &directory.data())?;
                 // Left behind if the making was cut short at its very end.
                 fs::remove_file(path.join(UNFINISHED_FILE))
                     .or_else(ignore_missing)

@@ -32,6 +32,7 @@
 mod directory;
 mod engine;
 mod error;
+mod journal;
 mod settings;
 
 pub use engine::FjallEngine;

@@ -1,6 +1,6 @@
 //! Opening: what goes wrong is said plainly, and nothing is damaged.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use perennial_fjall::{FORMAT, FjallStore, OpenError, Settings, open};
 use perennial_store::{Commit, Draft, Key, Op, Partition, RecordId, Store};
@@ -195,4 +195,44 @@ async fn a_key_that_is_too_long_is_refused_and_harms_nobody() {
         "{outcome:?}"
     );
     put(&store, "a").await;
+}
+
+/// Fills a page of the journal with zeros, as a disk may that wrote the pages around it first.
+fn lose_page(store: &Path, at: usize) {
+    let path = store.join("data/0.jnl");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[at..at + 4096].fill(0);
+    fs::write(path, bytes).unwrap();
+}
+
+#[tokio::test]
+async fn a_write_that_the_power_cut_tore_never_happened() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path(), Settings::default()).unwrap();
+    put(&store, "a").await;
+    let large = Op::Put(Draft::new(key("torn"), "x".repeat(20_000)));
+    store.commit(Commit::new(vec![large])).await.unwrap();
+    drop(store);
+    lose_page(directory.path(), 8192);
+    let store = open(directory.path(), Settings::default()).unwrap();
+    assert!(store.get(&key("a")).await.unwrap().is_some());
+    assert!(store.get(&key("torn")).await.unwrap().is_none());
+    put(&store, "b").await;
+    drop(store);
+    let store = open(directory.path(), Settings::default()).unwrap();
+    assert!(store.get(&key("b")).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_page_that_was_lost_after_it_was_synced_is_told_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path(), Settings::default()).unwrap();
+    let large = Op::Put(Draft::new(key("lost"), "x".repeat(20_000)));
+    store.commit(Commit::new(vec![large])).await.unwrap();
+    put(&store, "a").await;
+    put(&store, "b").await;
+    drop(store);
+    lose_page(directory.path(), 8192);
+    let refused = error(directory.path());
+    assert!(matches!(refused, OpenError::Damaged { .. }), "{refused}");
 }

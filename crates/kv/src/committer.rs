@@ -43,7 +43,9 @@ impl<E: OrderedKv> Core<E> {
     /// Moves into a new epoch and reads the totals and the queue table.
     pub(crate) fn open(engine: E, settings: Settings) -> std::result::Result<Self, EngineError> {
         let epoch = meta::next_epoch(&engine)?;
-        let group = Group::read(engine.view().as_ref())?;
+        let mut group = Group::read(engine.view().as_ref())?;
+        // The new epoch was synced, and everything before it.
+        group.synced = epoch << 40;
         let mut state = State::new(epoch, group.totals.clone(), &settings);
         let counts = Counts::default();
         read_queue(&engine, &mut state, &counts)?;
@@ -98,6 +100,9 @@ impl<E: OrderedKv> Core<E> {
         let outcome = catch_unwind(AssertUnwindSafe(|| engine.write(batch, sync)));
         outcome.unwrap_or_else(|_| Err(EngineError::Io("the storage engine panicked".to_owned())))?;
         written.unsynced = !sync;
+        if sync {
+            written.group.synced = written.group.last.max(written.group.synced);
+        }
         add_one(&self.counts.groups);
         metrics::counter!("perennial_store_groups_total").increment(1);
         if let Some(timer) = timer {

@@ -48,6 +48,7 @@ mod value;
 
 pub use engine::{Batch, EngineError, OrderedKv, Span, Table, View, Write};
 pub use memory::{MemoryDisk, MemoryStore};
+pub use meta::Progress;
 pub use settings::Settings;
 pub use stats::Stats;
 pub use store::KvStore;

@@ -17,7 +17,32 @@ pub(crate) type Totals = BTreeMap<Counter, i64>;
 pub(crate) struct Group {
     /// The number of the last commit that is in the engine.
     pub(crate) last: u64,
+    /// The number of the last commit that was known to be synced when the group was written.
+    pub(crate) synced: u64,
     pub(crate) totals: Totals,
+}
+
+/// How far a store was when it wrote a group, as an engine that mends its own log can read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The number of the last commit of the group.
+    pub last: u64,
+    /// The number of the last commit that was synced before the group was written.
+    pub synced: u64,
+}
+
+impl Progress {
+    /// Reads the progress that a write of a group tells, if it is the one that does.
+    pub fn read(key: &[u8], value: &[u8]) -> Option<Self> {
+        if key != GROUP {
+            return None;
+        }
+        let group = Group::decode(Bytes::copy_from_slice(value))?;
+        Some(Self {
+            last: group.last,
+            synced: group.synced,
+        })
+    }
 }
 
 /// Moves the store into a new epoch, durably, and returns it.
@@ -43,6 +68,7 @@ impl Group {
     pub(crate) fn write(&self) -> Write {
         let mut value = BytesMut::new();
         value.put_u64_le(self.last);
+        value.put_u64_le(self.synced);
         for (counter, total) in &self.totals {
             put_varint(&mut value, counter.0.len() as u64);
             value.put_slice(counter.0.as_bytes());
@@ -63,11 +89,12 @@ impl Group {
     }
 
     fn decode(mut value: Bytes) -> Option<Self> {
-        if value.len() < 8 {
+        if value.len() < 16 {
             return None;
         }
         let mut group = Self {
             last: value.get_u64_le(),
+            synced: value.get_u64_le(),
             totals: Totals::new(),
         };
         while value.has_remaining() {
