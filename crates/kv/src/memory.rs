@@ -38,16 +38,7 @@ impl MemoryStore {
     /// # });
     /// ```
     pub fn open_disk(disk: &MemoryDisk, settings: Settings) -> Result<Self, EngineError> {
-        let owner = {
-            let mut contents = disk.0.write();
-            contents.owner += 1;
-            contents.owner
-        };
-        let engine = MemoryEngine {
-            disk: disk.clone(),
-            owner,
-        };
-        Self::with_engine(engine, settings)
+        Self::with_engine(disk.engine(), settings)
     }
 }
 
@@ -65,6 +56,16 @@ struct Contents {
 }
 
 impl MemoryDisk {
+    /// An engine on this disk, for who builds another engine around it. Earlier ones are fenced off.
+    pub fn engine(&self) -> MemoryEngine {
+        let mut contents = self.0.write();
+        contents.owner += 1;
+        MemoryEngine {
+            disk: self.clone(),
+            owner: contents.owner,
+        }
+    }
+
     /// The power fails: what was not synced is gone, and the handle that had the disk is dead.
     pub fn crash(&self) {
         let mut contents = self.0.write();
