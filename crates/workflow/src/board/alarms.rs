@@ -9,6 +9,8 @@ use std::sync::Arc;
 pub enum Alarm {
     /// A hidden message becomes visible.
     Letter(Arc<str>, Order),
+    /// An instance has waited long enough for more results.
+    Settled(Arc<str>),
     /// A hidden activity becomes visible.
     Task(Order),
     /// A lease runs out.

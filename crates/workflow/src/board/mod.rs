@@ -8,6 +8,7 @@ mod alarms;
 mod claims;
 mod pin;
 mod sessions;
+mod settle;
 mod turns;
 mod waiters;
 mod work;
@@ -66,6 +67,10 @@ impl Inner {
         while let Some(alarm) = self.alarms.ring(now_ms) {
             match alarm {
                 Alarm::Letter(instance, order) => self.reveal(&instance, order),
+                Alarm::Settled(instance) => {
+                    self.settled(&instance);
+                    self.refresh(&instance);
+                }
                 Alarm::Task(order) => self.reveal_task(order, now_ms),
                 Alarm::Claim(claim) => self.claim_alarm(claim, now_ms),
                 Alarm::Session(session) => self.session_alarm(&session, now_ms),

@@ -42,6 +42,8 @@ pub enum Sort {
     Start,
     /// It is for a persistent queue: without an instance it is dropped.
     Queue,
+    /// It is the result of an activity: one of many, perhaps.
+    Result,
     /// Anything else: without an instance it waits for a start.
     Other,
 }
@@ -52,6 +54,7 @@ impl Sort {
         match item {
             item if crate::records::message::starts(item) => Self::Start,
             WorkItem::QueueMessage { .. } => Self::Queue,
+            WorkItem::ActivityCompleted { .. } | WorkItem::ActivityFailed { .. } => Self::Result,
             _ => Self::Other,
         }
     }
@@ -65,14 +68,18 @@ enum Holder {
     Parked,
 }
 
-struct Mailbox {
-    visible: BTreeMap<Order, Letter>,
+/// The messages of one instance.
+pub struct Mailbox {
+    /// Those that may be handed out.
+    pub visible: BTreeMap<Order, Letter>,
     hidden: BTreeMap<Order, (Letter, AlarmKey)>,
     holder: Holder,
     lapsed: Option<ClaimId>,
     pin: Pin,
     /// Under which pin and order it stands among the ready.
-    ready: Option<(Pin, Order)>,
+    pub ready: Option<(Pin, Order)>,
+    /// Set while more results are expected at any moment, see [`settle`](super::settle).
+    pub settling: Option<AlarmKey>,
 }
 
 impl Mailbox {
@@ -84,7 +91,13 @@ impl Mailbox {
             lapsed: None,
             pin,
             ready: None,
+            settling: None,
         }
+    }
+
+    /// Whether nobody holds it.
+    pub fn is_free(&self) -> bool {
+        self.holder == Holder::Nobody
     }
 
     fn is_idle(&self) -> bool {
@@ -95,8 +108,11 @@ impl Mailbox {
 /// All mailboxes, and which of them are ready.
 #[derive(Default)]
 pub struct Turns {
-    mailboxes: HashMap<Arc<str>, Mailbox>,
+    /// All mailboxes.
+    pub mailboxes: HashMap<Arc<str>, Mailbox>,
     ready: BTreeMap<Pin, BTreeMap<Order, Arc<str>>>,
+    /// Instances that will be ready soon, and that who cannot wait may have now.
+    pub settling: BTreeMap<Order, Arc<str>>,
     letters: usize,
 }
 
@@ -118,6 +134,17 @@ impl Turns {
             .filter_map(|(_, queue)| queue.first_key_value())
             .min_by_key(|(order, _)| **order)?;
         Some((*order, Arc::clone(instance)))
+    }
+
+    /// The oldest message that these pins admit, also of instances that wait for more results.
+    pub fn first_at_once(&self, admits: impl Fn(&Pin) -> bool) -> Option<(Order, Arc<str>)> {
+        let admitted = |instance: &Arc<str>| self.mailboxes.get(instance).is_some_and(|mailbox| admits(&mailbox.pin));
+        let settling = self.settling.iter().find(|(_, instance)| admitted(instance));
+        let settling = settling.map(|(order, instance)| (*order, Arc::clone(instance)));
+        [self.first(&admits), settling]
+            .into_iter()
+            .flatten()
+            .min_by_key(|(order, _)| *order)
     }
 
     /// The largest number of deliveries of a message of an instance.
@@ -168,6 +195,7 @@ impl Inner {
         if start && mailbox.holder == Holder::Parked {
             mailbox.holder = Holder::Nobody;
         }
+        self.settle(instance, now_ms);
         self.refresh(instance);
     }
 
@@ -183,13 +211,13 @@ impl Inner {
     }
 
     /// Brings a mailbox's place among the ready up to date, and wakes a dispatcher if it has become ready.
-    fn refresh(&mut self, instance: &Arc<str>) {
+    pub fn refresh(&mut self, instance: &Arc<str>) {
         let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else {
             return;
         };
         let first = match mailbox.holder {
-            Holder::Nobody => mailbox.visible.first_key_value().map(|(order, _)| *order),
-            Holder::Claim(_) | Holder::Parked => None,
+            Holder::Nobody if mailbox.settling.is_none() => mailbox.visible.first_key_value().map(|(order, _)| *order),
+            _ => None,
         };
         let ready = first.map(|order| (mailbox.pin.clone(), order));
         if mailbox.ready == ready {
@@ -230,6 +258,10 @@ impl Inner {
         };
         mailbox.holder = Holder::Claim(claim);
         let lapsed = mailbox.lapsed.take();
+        self.settled(instance);
+        let Some(mailbox) = self.mailbox(instance) else {
+            return Vec::new();
+        };
         let mut letters = Vec::with_capacity(mailbox.visible.len());
         for (order, letter) in &mut mailbox.visible {
             letter.attempts += 1;
@@ -243,7 +275,7 @@ impl Inner {
     }
 
     /// Ends a claim on an instance without any change to its messages.
-    pub fn let_go(&mut self, instance: &Arc<str>, claim: ClaimId) {
+    pub fn let_go(&mut self, instance: &Arc<str>, claim: ClaimId, now_ms: u64) {
         if let Some(mailbox) = self.mailbox(instance) {
             if mailbox.holder == Holder::Claim(claim) {
                 mailbox.holder = Holder::Nobody;
@@ -251,6 +283,7 @@ impl Inner {
             if mailbox.lapsed == Some(claim) {
                 mailbox.lapsed = None;
             }
+            self.settle(instance, now_ms);
             self.refresh(instance);
             self.drop_if_idle(instance);
         }
@@ -355,6 +388,7 @@ impl Inner {
         for claim in claims {
             self.drop_claim(claim);
         }
+        self.settled(instance);
         self.consume(instance, orders);
         self.refresh(instance);
         self.drop_if_idle(instance);

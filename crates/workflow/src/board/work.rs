@@ -67,6 +67,8 @@ pub struct Work {
     /// Ready activities outside sessions, by tag.
     ready: BTreeMap<Option<Arc<str>>, BTreeSet<Order>>,
     by_activity: BTreeMap<ActivityKey, Vec<Order>>,
+    /// How many activities each instance has.
+    by_instance: HashMap<Arc<str>, usize>,
 }
 
 impl Work {
@@ -98,6 +100,11 @@ impl Work {
             .map_or(&[], Vec::as_slice)
     }
 
+    /// How many activities an instance has that are not finished.
+    pub fn of_instance(&self, instance: &str) -> usize {
+        self.by_instance.get(instance).copied().unwrap_or_default()
+    }
+
     /// Every activity that was handed out more often than its record says.
     pub fn unnoted(&self) -> impl Iterator<Item = (Order, &Task)> {
         let tasks = self.tasks.iter().map(|(order, entry)| (*order, &entry.task));
@@ -123,6 +130,11 @@ impl Inner {
             .entry(activity_key(&task.activity))
             .or_default()
             .push(order);
+        *self
+            .work
+            .by_instance
+            .entry(Arc::clone(&task.activity.instance))
+            .or_default() += 1;
         if let Some(session) = &task.activity.session {
             self.sessions.joined(session);
         }
@@ -295,6 +307,13 @@ impl Inner {
         }
         if let Some(lapsed) = entry.lapsed {
             self.drop_claim(lapsed);
+        }
+        let instance = &entry.task.activity.instance;
+        if let Some(count) = self.work.by_instance.get_mut(instance) {
+            *count -= 1;
+            if *count == 0 {
+                self.work.by_instance.remove(instance);
+            }
         }
         let key = activity_key(&entry.task.activity);
         if let Some(orders) = self.work.by_activity.get_mut(&key) {

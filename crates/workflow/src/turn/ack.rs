@@ -201,7 +201,7 @@ fn settle(engine: &Engine, ground: &Ground, plan: Plan, committed: &Committed, c
     board.pin(instance, pin);
     if let Some(claim) = claim {
         board.drop_claim(claim);
-        board.let_go(instance, claim);
+        board.let_go(instance, claim, now_ms);
     }
 }
 

@@ -30,7 +30,7 @@ pub async fn fetch(
     let deadline_ms = engine.clock.now_ms() + poll.as_millis() as u64;
     let mut waiting: Option<Waiting> = None;
     loop {
-        if let Some(taken) = take(engine, &window, lock, waiting.as_ref()) {
+        if let Some(taken) = take(engine, &window, lock, poll.is_zero(), waiting.as_ref()) {
             drop(waiting.take());
             if let Some(fetched) = prepare(engine, taken, &window, lock)
                 .await
@@ -69,18 +69,30 @@ impl Drop for Taken<'_> {
     fn drop(&mut self) {
         if !self.kept {
             let orders = self.orders();
-            let (mut board, _) = self.engine.board.lock();
+            let (mut board, now_ms) = self.engine.board.lock();
             board.uncount(&self.instance, &orders);
             board.drop_claim(self.claim);
-            board.let_go(&self.instance, self.claim);
+            board.let_go(&self.instance, self.claim, now_ms);
         }
     }
 }
 
-fn take<'a>(engine: &'a Engine, window: &Window, lock: Duration, waiting: Option<&Waiting>) -> Option<Taken<'a>> {
+fn take<'a>(
+    engine: &'a Engine,
+    window: &Window,
+    lock: Duration,
+    at_once: bool,
+    waiting: Option<&Waiting>,
+) -> Option<Taken<'a>> {
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
-    let Some((_, instance)) = board.turns().first(|pin| window.admits(pin)) else {
+    let admits = |pin: &Pin| window.admits(pin);
+    let first = if at_once {
+        board.turns().first_at_once(admits)
+    } else {
+        board.turns().first(admits)
+    };
+    let Some((_, instance)) = first else {
         board.found_nothing(waiting);
         return None;
     };

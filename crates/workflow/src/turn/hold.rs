@@ -31,7 +31,7 @@ pub fn abandon(
         board.hide(&instance, &orders, now_ms + delay.as_millis() as u64);
     }
     board.drop_claim(id);
-    board.let_go(&instance, id);
+    board.let_go(&instance, id, now_ms);
     Ok(())
 }
 
