@@ -1,7 +1,7 @@
 //! Listings: by status or parent through the index table, else over the listed table.
 
 use crate::committer::Core;
-use crate::store::{engine_error, unavailable};
+use crate::store::{closed, engine_error};
 use crate::{OrderedKv, Span, Table, View, keys, value};
 use bytes::Bytes;
 use perennial_store::{Cursor, Error, ListFilter, ListPage, Listed, Result, Version};
@@ -17,7 +17,7 @@ impl<E: OrderedKv> Core<E> {
     pub(crate) fn list(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<ListPage> {
         let after = after.map(read_cursor).transpose()?;
         let engine = self.engine.read();
-        let engine = engine.as_ref().ok_or_else(unavailable)?;
+        let engine = engine.as_ref().ok_or_else(closed)?;
         let view = engine.view();
         let budget = EXAMINED_PER_PAGE.max(limit);
         let mut candidates = candidates(view.as_ref(), filter, after.as_deref(), budget.saturating_add(1))?;

@@ -4,7 +4,7 @@ use crate::committer::Core;
 use crate::due::Found;
 use crate::meta::Group;
 use crate::state::Relaxed;
-use crate::store::{engine_error, unavailable};
+use crate::store::{closed, engine_error};
 use crate::value::{self, Stored};
 use crate::{OrderedKv, Span, Table, View, keys};
 use bytes::Bytes;
@@ -35,7 +35,7 @@ impl<E: OrderedKv> Core<E> {
     pub(crate) fn get(&self, key: &Key) -> Result<Option<Record>> {
         let bytes = keys::record(key);
         let engine = self.engine.read();
-        let engine = engine.as_ref().ok_or_else(unavailable)?;
+        let engine = engine.as_ref().ok_or_else(closed)?;
         let (is_queued, relaxed) = {
             let state = self.state.lock();
             (state.due.get(&bytes).is_some(), state.relaxed.get(&bytes).cloned())
@@ -52,7 +52,7 @@ impl<E: OrderedKv> Core<E> {
     pub(crate) fn scan(&self, query: &ScanQuery) -> Result<ScanPage> {
         let spans = keys::scan_spans(&query.partition, query.under.as_ref(), query.after.as_ref());
         let engine = self.engine.read();
-        let engine = engine.as_ref().ok_or_else(unavailable)?;
+        let engine = engine.as_ref().ok_or_else(closed)?;
         let relaxed: Vec<_> = {
             let state = self.state.lock();
             spans.iter().map(|span| state.relaxed_in(span)).collect()
@@ -87,7 +87,7 @@ impl<E: OrderedKv> Core<E> {
 
     pub(crate) fn due(&self, query: &DueQuery) -> Result<DuePage> {
         let engine = self.engine.read();
-        let engine = engine.as_ref().ok_or_else(unavailable)?;
+        let engine = engine.as_ref().ok_or_else(closed)?;
         let mut after = query.after.map(|order| (order.0, u64::MAX));
         let mut page = DuePage::default();
         loop {

@@ -65,9 +65,9 @@ pub(crate) enum Closed {
 impl Closed {
     pub(crate) fn error(&self) -> Error {
         match self {
-            Self::ByOwner => Error::Unavailable("this handle is closed; open the store again".to_owned()),
-            Self::Broken(why) => Error::Unavailable(format!(
-                "an earlier write failed ({why}), so this handle takes no more; mend the cause (a full disk, a failing device) and open the store again"
+            Self::ByOwner => Error::Closed("it was closed; open the store again".to_owned()),
+            Self::Broken(why) => Error::Closed(format!(
+                "an earlier write failed ({why}); mend the cause (a full disk, a failing device) and open the store again"
             )),
             Self::Fenced(why) => Error::Fenced(why.clone()),
         }

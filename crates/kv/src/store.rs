@@ -34,7 +34,7 @@ pub(crate) fn engine_error(error: EngineError) -> Error {
     }
 }
 
-pub(crate) fn unavailable() -> Error {
+pub(crate) fn closed() -> Error {
     Closed::ByOwner.error()
 }
 
@@ -69,7 +69,7 @@ impl<E: OrderedKv> KvStore<E> {
     fn submit(&self, commit: Commit) -> Result<Submitted> {
         let prepared = prepare(commit, &self.limits, self.key_limit)?;
         let engine = self.core.engine.read();
-        let engine = engine.as_ref().ok_or_else(unavailable)?;
+        let engine = engine.as_ref().ok_or_else(closed)?;
         let mut state = self.core.state.lock();
         let (accepted, committed) = state.accept(engine, prepared)?;
         match accepted.durable {
@@ -222,7 +222,7 @@ impl<E: OrderedKv> Store for KvStore<E> {
 
     async fn tally(&self) -> Result<Vec<(Counter, i64)>> {
         if self.core.engine.read().is_none() {
-            return Err(unavailable());
+            return Err(closed());
         }
         let state = self.core.state.lock();
         Ok(state

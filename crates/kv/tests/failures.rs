@@ -48,7 +48,7 @@ fn a_failed_write_is_an_unknown_outcome_and_the_end_of_the_handle() {
     for _ in 0..2 {
         let outcome = commit(put("c"));
         assert!(
-            matches!(&outcome, Err(Error::Unavailable(why)) if why.contains("open the store again")),
+            matches!(&outcome, Err(Error::Closed(why)) if why.contains("open the store again")),
             "{outcome:?}"
         );
     }

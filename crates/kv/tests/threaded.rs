@@ -135,13 +135,13 @@ async fn when_a_write_fails_everyone_is_answered_and_nobody_is_fooled() {
     drop(shut);
     for outcome in join_all(commits).await {
         assert!(
-            matches!(outcome, Err(Error::UnknownOutcome(_) | Error::Unavailable(_))),
+            matches!(outcome, Err(Error::UnknownOutcome(_) | Error::Closed(_))),
             "{outcome:?}"
         );
     }
     let outcome = store.commit(create("after")).await;
     assert!(
-        matches!(&outcome, Err(Error::Unavailable(why)) if why.contains("open the store again")),
+        matches!(&outcome, Err(Error::Closed(why)) if why.contains("open the store again")),
         "{outcome:?}"
     );
     assert!(store.get(&key("0")).await.unwrap().is_none());

@@ -63,6 +63,9 @@ pub enum Error {
     /// Another process has taken the store over; this handle is dead.
     #[error("another process has taken over the store: {0}")]
     Fenced(String),
+    /// This handle was closed, or broke for good; nothing happened, and only opening the store again helps.
+    #[error("this handle of the store takes no more requests: {0}")]
+    Closed(String),
     /// Stored bytes could not be understood.
     #[error("stored data is damaged or from another version: {0}")]
     Corrupt(String),

@@ -10,7 +10,7 @@ use crate::settings::Settings;
 use crate::{error, recover};
 use duroxide::providers::{ProviderError, WorkItem};
 use perennial_store::{
-    Clock, Commit, Committed, Durability, Error, Key, Order, Result, Slot, Store, SystemClock, Version,
+    Clock, Commit, Committed, Durability, Key, Order, Patient, Result, Slot, Store, SystemClock, Version,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,8 +63,8 @@ pub struct Engine {
     pub closed: AtomicBool,
 }
 
-/// How often a commit is made again while the store asks to wait.
-const TRIES: u32 = 8;
+/// How long a store that fails for the moment is waited for: less than the runtime's shortest lease.
+const PATIENCE: Duration = Duration::from_secs(4);
 
 impl Engine {
     fn new(store: Arc<dyn Store>, settings: Settings, clock: Arc<dyn Clock>) -> Self {
@@ -73,7 +73,7 @@ impl Engine {
             board: Arc::new(Board::new(Arc::clone(&clock), store.epoch(), Arc::clone(&meters))),
             cache: Cache::new(settings.cache_bytes, Arc::clone(&meters)),
             orders: Sequencer::default(),
-            store,
+            store: Arc::new(Patient::new(store, Arc::clone(&clock), PATIENCE)),
             clock,
             meters,
             settings,
@@ -86,19 +86,8 @@ impl Engine {
         self.orders.next(self.clock.now_ms())
     }
 
-    /// Commits; while the store asks to wait, waits and tries again.
+    /// Commits. Failures that pass by themselves are waited out, and lost replies resolved.
     pub async fn commit(&self, commit: Commit) -> Result<Committed> {
-        let mut wait = Duration::from_millis(10);
-        for _ in 1..TRIES {
-            match self.store.commit(commit.clone()).await {
-                Err(Error::Throttled { retry_after }) => {
-                    self.meters.retries.increment(1);
-                    self.clock.sleep(retry_after.max(wait)).await;
-                    wait *= 2;
-                }
-                outcome => return outcome,
-            }
-        }
         self.store.commit(commit).await
     }
 

@@ -7,7 +7,7 @@ use perennial_store::Error;
 /// over: trying again cannot help.
 pub fn from_store(operation: &'static str, error: &Error) -> ProviderError {
     match error {
-        Error::Throttled { .. } | Error::Unavailable(_) | Error::UnknownOutcome(_) => {
+        Error::Throttled { .. } | Error::Unavailable(_) | Error::UnknownOutcome(_) | Error::Closed(_) => {
             ProviderError::retryable(operation, error.to_string())
         }
         _ => ProviderError::permanent(operation, error.to_string()),

@@ -20,8 +20,6 @@ pub struct Meters {
     pub cache_misses: Counter,
     /// Leases that ran out before their work was done.
     pub lapses: Counter,
-    /// Commits made again after the store asked for it.
-    pub retries: Counter,
     /// Records set aside because they cannot be read.
     pub quarantined: Counter,
     /// Messages that wait.
@@ -52,10 +50,6 @@ impl Meters {
         describe_counter!("perennial_workflow_cache_misses_total", "Instances read from the store");
         describe_counter!("perennial_workflow_lapses_total", "Leases that ran out");
         describe_counter!(
-            "perennial_workflow_retries_total",
-            "Commits made again after a transient error"
-        );
-        describe_counter!(
             "perennial_workflow_quarantined_total",
             "Queued records that cannot be read"
         );
@@ -79,7 +73,6 @@ impl Meters {
             cache_hits: counter!("perennial_workflow_cache_hits_total"),
             cache_misses: counter!("perennial_workflow_cache_misses_total"),
             lapses: counter!("perennial_workflow_lapses_total"),
-            retries: counter!("perennial_workflow_retries_total"),
             quarantined: counter!("perennial_workflow_quarantined_total"),
             turn_depth: gauge!("perennial_workflow_queue_depth", "queue" => "turn"),
             work_depth: gauge!("perennial_workflow_queue_depth", "queue" => "work"),

@@ -55,7 +55,7 @@ mod tests {
             wait.await.unwrap();
             done.send(()).unwrap();
         });
-        assert!(futures::poll!(&mut shield).is_pending());
+        assert!(futures::FutureExt::now_or_never(&mut shield).is_none());
         drop(shield);
         go.send(()).unwrap();
         finished.await.unwrap();

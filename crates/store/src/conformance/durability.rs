@@ -74,7 +74,7 @@ pub async fn a_closed_store_refuses_everything(factory: &dyn StoreFactory) {
     put(&*store, draft("p", "a", "1")).await;
     store.close().await.unwrap();
     let outcome = one(&*store, Op::Put(draft("p", "a", "2"))).await;
-    assert!(matches!(outcome, Err(Error::Unavailable(_))), "{outcome:?}");
+    assert!(matches!(outcome, Err(Error::Closed(_))), "{outcome:?}");
     assert!(store.get(&key("p", "a")).await.is_err());
     assert!(store.scan(&ScanQuery::all(Partition::new("p"), 1)).await.is_err());
     assert!(store.due(&DueQuery::new(&WORK, 0, 1)).await.is_err());

@@ -1,0 +1,152 @@
+//! A store that does not give up at once: what every engine puts between itself and a database.
+
+use crate::{
+    Clock, Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, Key, Limits, ListFilter, ListPage, Op, Record,
+    Result, ScanPage, ScanQuery, Sharing, Signals, Store,
+};
+use async_trait::async_trait;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Tries transient failures again, and finds out what became of a commit whose reply was lost.
+///
+/// A runtime above treats any error of a provider harshly: it runs an activity twice or fails a workflow. So
+/// failures that pass by themselves are waited out here, honouring the wait that a server asks for.
+///
+/// # Lost replies
+///
+/// After [`Error::UnknownOutcome`] the commit's first write is looked at. Where it is found, byte for byte, the commit
+/// happened; where it is not, the commit did not happen, and is made again. This is sound because what an engine
+/// writes first in a commit is written by that commit only: a new record under an order that is never given twice, or a
+/// head that counts its turns.
+pub struct Patient {
+    inner: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    patience: Duration,
+}
+
+const FIRST_WAIT: Duration = Duration::from_millis(5);
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
+
+impl Patient {
+    /// Wraps a store; a call is tried again for about as long as `patience`.
+    pub fn new(inner: Arc<dyn Store>, clock: Arc<dyn Clock>, patience: Duration) -> Self {
+        Self { inner, clock, patience }
+    }
+
+    /// Calls until the answer is not a transient failure, or patience ends.
+    async fn patiently<T, Call, Answer>(&self, call: Call) -> Result<T>
+    where
+        Call: Fn() -> Answer,
+        Answer: Future<Output = Result<T>>,
+    {
+        let deadline_ms = self.clock.now_ms().saturating_add(self.patience.as_millis() as u64);
+        let mut wait = FIRST_WAIT;
+        loop {
+            let pause = match call().await {
+                Err(Error::Throttled { retry_after }) => retry_after.max(wait),
+                Err(Error::Unavailable(why)) if self.clock.now_ms() >= deadline_ms => {
+                    return Err(Error::Unavailable(why));
+                }
+                Err(Error::Unavailable(_)) => wait,
+                answer => return answer,
+            };
+            if self.clock.now_ms() >= deadline_ms {
+                return Err(Error::Throttled { retry_after: pause });
+            }
+            metrics::counter!("perennial_store_retries_total").increment(1);
+            self.clock.sleep(pause).await;
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+    }
+
+    /// What became of a commit whose reply was lost; `None` if it did not happen.
+    async fn resolve(&self, commit: &Commit) -> Result<Option<Committed>> {
+        let written = commit.ops.iter().find(|op| op.draft().is_some());
+        let deleted = || commit.ops.iter().find(|op| !matches!(op, Op::Check(..)));
+        let Some(witness) = written.or_else(deleted) else {
+            return Ok(None);
+        };
+        let found = self.get(witness.key()).await?;
+        let happened = match (witness.draft(), &found) {
+            (Some(draft), Some(record)) => record.body == draft.body && record.place == draft.place,
+            (Some(_), None) => false,
+            (None, found) => found.is_none(),
+        };
+        if !happened {
+            return Ok(None);
+        }
+        let mut versions = Vec::with_capacity(commit.ops.len());
+        for op in &commit.ops {
+            versions.push(match op.draft() {
+                Some(draft) => self.get(&draft.key).await?.map(|record| record.version),
+                None => None,
+            });
+        }
+        Ok(Some(Committed { versions }))
+    }
+}
+
+#[async_trait]
+impl Store for Patient {
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn sharing(&self) -> Sharing {
+        self.inner.sharing()
+    }
+
+    fn epoch(&self) -> u64 {
+        self.inner.epoch()
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Committed> {
+        let deadline_ms = self.clock.now_ms().saturating_add(self.patience.as_millis() as u64);
+        loop {
+            let outcome = self.patiently(|| self.inner.commit(commit.clone())).await;
+            let Err(Error::UnknownOutcome(why)) = outcome else {
+                return outcome;
+            };
+            if let Some(committed) = self.resolve(&commit).await? {
+                return Ok(committed);
+            }
+            if self.clock.now_ms() >= deadline_ms {
+                return Err(Error::UnknownOutcome(why));
+            }
+            metrics::counter!("perennial_store_retries_total").increment(1);
+        }
+    }
+
+    async fn get(&self, key: &Key) -> Result<Option<Record>> {
+        self.patiently(|| self.inner.get(key)).await
+    }
+
+    async fn scan(&self, query: &ScanQuery) -> Result<ScanPage> {
+        self.patiently(|| self.inner.scan(query)).await
+    }
+
+    async fn due(&self, query: &DueQuery) -> Result<DuePage> {
+        self.patiently(|| self.inner.due(query)).await
+    }
+
+    async fn list(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<ListPage> {
+        self.patiently(|| self.inner.list(filter, after, limit)).await
+    }
+
+    async fn tally(&self) -> Result<Vec<(Counter, i64)>> {
+        self.patiently(|| self.inner.tally()).await
+    }
+
+    fn signals(&self) -> Signals {
+        self.inner.signals()
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.inner.close().await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+use super::*;
+use crate::{ConflictReason, Draft, Partition, RecordId, Version};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Mutex;
+
+/// What the next commit does.
+enum Next {
+    Apply,
+    FailBefore(Error),
+    LoseReply,
+}
+
+/// A store of one map that fails as it is told.
+#[derive(Default)]
+struct Scripted {
+    records: Mutex<BTreeMap<Key, Record>>,
+    script: Mutex<VecDeque<Next>>,
+    commits: Mutex<u64>,
+}
+
+impl Scripted {
+    fn apply(&self, commit: &Commit) -> Result<Committed> {
+        let mut records = self.records.lock().unwrap();
+        for (op, one) in commit.ops.iter().enumerate() {
+            if matches!(one, Op::Create(_)) && records.contains_key(one.key()) {
+                return Err(Error::Conflict {
+                    op,
+                    reason: ConflictReason::Exists,
+                });
+            }
+        }
+        let mut versions = Vec::new();
+        for op in &commit.ops {
+            *self.commits.lock().unwrap() += 1;
+            versions.push(op.draft().map(|_| Version::number(*self.commits.lock().unwrap())));
+            match op.draft() {
+                None => drop(records.remove(op.key())),
+                Some(draft) => {
+                    let version = Version::number(*self.commits.lock().unwrap());
+                    let (key, body) = (draft.key.clone(), draft.body.clone());
+                    let record = Record {
+                        key: key.clone(),
+                        version,
+                        body,
+                        place: None,
+                        listing: None,
+                    };
+                    records.insert(key, record);
+                }
+            }
+        }
+        Ok(Committed { versions })
+    }
+}
+
+#[async_trait]
+impl Store for Scripted {
+    fn limits(&self) -> Limits {
+        Limits::NONE
+    }
+    fn sharing(&self) -> Sharing {
+        Sharing::Exclusive
+    }
+    fn epoch(&self) -> u64 {
+        1
+    }
+    async fn commit(&self, commit: Commit) -> Result<Committed> {
+        let next = self.script.lock().unwrap().pop_front().unwrap_or(Next::Apply);
+        match next {
+            Next::Apply => self.apply(&commit),
+            Next::FailBefore(error) => Err(error),
+            Next::LoseReply => {
+                self.apply(&commit)?;
+                Err(Error::UnknownOutcome("the reply was lost".to_string()))
+            }
+        }
+    }
+    async fn get(&self, key: &Key) -> Result<Option<Record>> {
+        Ok(self.records.lock().unwrap().get(key).cloned())
+    }
+    async fn scan(&self, _: &ScanQuery) -> Result<ScanPage> {
+        Ok(ScanPage::default())
+    }
+    async fn due(&self, _: &DueQuery) -> Result<DuePage> {
+        Ok(DuePage::default())
+    }
+    async fn list(&self, _: &ListFilter, _: Option<&Cursor>, _: usize) -> Result<ListPage> {
+        Ok(ListPage::default())
+    }
+    async fn tally(&self) -> Result<Vec<(Counter, i64)>> {
+        Ok(Vec::new())
+    }
+    fn signals(&self) -> Signals {
+        Signals::none()
+    }
+    async fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A clock on which sleeping takes no time but counts.
+#[derive(Default)]
+struct Skipping(Mutex<u64>);
+
+#[async_trait]
+impl Clock for Skipping {
+    fn now_ms(&self) -> u64 {
+        *self.0.lock().unwrap()
+    }
+    async fn sleep(&self, duration: Duration) {
+        *self.0.lock().unwrap() += duration.as_millis() as u64;
+    }
+}
+
+fn bed(script: impl IntoIterator<Item = Next>) -> (Arc<Scripted>, Arc<Skipping>, Patient) {
+    let store = Arc::new(Scripted {
+        script: Mutex::new(script.into_iter().collect()),
+        ..Scripted::default()
+    });
+    let clock = Arc::new(Skipping::default());
+    let patient = Patient::new(store.clone(), clock.clone(), Duration::from_secs(4));
+    (store, clock, patient)
+}
+
+fn key(id: &str) -> Key {
+    Key::new(Partition::new("p"), RecordId::of(id))
+}
+
+fn create(id: &str) -> Commit {
+    Commit::new(vec![Op::Create(Draft::new(key(id), Bytes::from("{}")))])
+}
+
+#[tokio::test]
+async fn transient_failures_are_waited_out_and_the_servers_wait_is_honoured() {
+    let throttled = Next::FailBefore(Error::Throttled {
+        retry_after: Duration::from_millis(700),
+    });
+    let down = Next::FailBefore(Error::Unavailable("for a moment".to_string()));
+    let (_, clock, patient) = bed([throttled, down]);
+    patient.commit(create("a")).await.unwrap();
+    assert!(clock.now_ms() >= 700, "waited {} ms", clock.now_ms());
+}
+
+#[tokio::test]
+async fn patience_ends() {
+    let down = (0..1_000).map(|_| Next::FailBefore(Error::Unavailable("for good".to_string())));
+    let (_, clock, patient) = bed(down);
+    assert!(matches!(patient.commit(create("a")).await, Err(Error::Unavailable(_))));
+    assert!((4_000..6_000).contains(&clock.now_ms()), "waited {} ms", clock.now_ms());
+}
+
+#[tokio::test]
+async fn a_commit_whose_reply_was_lost_is_recognised_and_not_made_twice() {
+    let (store, _, patient) = bed([Next::LoseReply]);
+    let committed = patient.commit(create("a")).await.unwrap();
+    assert_eq!(committed.version(0), Some(&Version::number(1)));
+    assert_eq!(*store.commits.lock().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_commit_that_was_lost_before_it_happened_is_made_again() {
+    let (store, _, patient) = bed([Next::FailBefore(Error::UnknownOutcome("cut off".to_string()))]);
+    patient.commit(create("a")).await.unwrap();
+    assert_eq!(*store.commits.lock().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_deletion_whose_reply_was_lost_is_recognised() {
+    let (_, _, patient) = bed([Next::Apply, Next::LoseReply]);
+    patient.commit(create("a")).await.unwrap();
+    patient.commit(Commit::new(vec![Op::Remove(key("a"))])).await.unwrap();
+    assert_eq!(patient.get(&key("a")).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn what_cannot_pass_is_not_tried_again() {
+    let (store, clock, patient) = bed([Next::Apply, Next::FailBefore(Error::Closed("broken".to_string()))]);
+    patient.commit(create("a")).await.unwrap();
+    assert!(matches!(patient.commit(create("b")).await, Err(Error::Closed(_))));
+    assert!(matches!(
+        patient.commit(create("a")).await,
+        Err(Error::Conflict { op: 0, .. })
+    ));
+    assert_eq!((*store.commits.lock().unwrap(), clock.now_ms()), (1, 0));
+}
