@@ -298,6 +298,20 @@ impl Inner {
         }
     }
 
+    /// Takes an instance back whose lease ran out before it was handed out; `false` if somebody else has it.
+    pub fn hold_again(&mut self, instance: &Arc<str>, claim: ClaimId) -> bool {
+        let Some(mailbox) = self.mailbox(instance) else {
+            return false;
+        };
+        if mailbox.holder == Holder::Nobody && mailbox.lapsed == Some(claim) {
+            mailbox.holder = Holder::Claim(claim);
+            mailbox.lapsed = None;
+            self.refresh(instance);
+            return true;
+        }
+        mailbox.holder == Holder::Claim(claim)
+    }
+
     /// Sets messages of an instance that does not exist aside until a start arrives.
     pub fn park(&mut self, instance: &Arc<str>, claim: ClaimId) {
         let Some(mailbox) = self.mailbox(instance) else { return };

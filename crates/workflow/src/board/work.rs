@@ -245,6 +245,20 @@ impl Inner {
         Some(task)
     }
 
+    /// Takes an activity back whose lease ran out before it was handed out; `false` if it is gone or somebody else's.
+    pub fn hold_task_again(&mut self, order: Order, claim: ClaimId) -> bool {
+        let Some(entry) = self.work.tasks.get_mut(&order) else {
+            return false;
+        };
+        if entry.state == State::Ready && entry.lapsed == Some(claim) {
+            entry.lapsed = None;
+            entry.state = State::Claimed(claim);
+            self.unshow(order);
+            return true;
+        }
+        entry.state == State::Claimed(claim)
+    }
+
     /// Ends a claim on an activity: it is ready again, at once or at `due_ms`.
     pub fn put_back(&mut self, order: Order, claim: ClaimId, due_ms: Option<u64>, uncount: bool, now_ms: u64) {
         let Some(entry) = self.work.tasks.get_mut(&order) else {

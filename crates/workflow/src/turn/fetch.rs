@@ -164,6 +164,12 @@ async fn prepare(
         .unwrap_or(1);
     let orders = taken.orders();
     let (mut board, now_ms) = engine.board.lock();
+    board.advance(now_ms);
+    // Reading may have taken longer than the lease. Whoever took the instance meanwhile has it.
+    if !board.hold_again(&taken.instance, taken.claim) {
+        drop(board);
+        return Ok(None);
+    }
     board.extend(taken.claim, now_ms + lock.as_millis() as u64);
     if let Some(claim) = board.claim(taken.claim) {
         claim.subject = Subject::Turn {

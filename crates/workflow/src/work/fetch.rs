@@ -133,8 +133,10 @@ async fn prepare(engine: &Engine, mut taken: Taken<'_>, worker: &Worker) -> Resu
         }
     }
     let (mut board, now_ms) = engine.board.lock();
-    if board.claim(taken.claim).is_none() {
-        taken.kept = true;
+    board.advance(now_ms);
+    // Reading may have taken longer than the lease. Whoever took the activity meanwhile has it.
+    if !board.hold_task_again(taken.order, taken.claim) {
+        drop(board);
         return Ok(None);
     }
     board.extend(taken.claim, now_ms + worker.lock_ms);
