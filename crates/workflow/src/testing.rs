@@ -1,11 +1,12 @@
-//! Damage done on purpose: hooks for tests of how the engine takes it.
+//! Damage done on purpose, and a look inside: hooks for tests and for the simulator.
 
 use crate::engine::Workflows;
+use crate::instance;
 use crate::records::page::Page;
 use crate::records::{message, partition, work};
 use crate::recover;
 use crate::send::slot_of;
-use perennial_store::{Commit, Draft, Key, Lane, Op, Place, Result, ScanQuery};
+use perennial_store::{Commit, Draft, Key, Lane, Op, Place, Result, ScanQuery, Store};
 use std::sync::Arc;
 
 /// Makes the stored history of an instance unreadable.
@@ -80,4 +81,51 @@ pub async fn let_go(workflows: &Workflows) {
     engine.closed.store(true, std::sync::atomic::Ordering::Release);
     // A store that is closed twice has nothing left to say.
     engine.store.close().await.ok();
+}
+
+/// What the board holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Residue {
+    /// Messages, ready or not.
+    pub messages: usize,
+    /// Activities, ready or not.
+    pub activities: usize,
+    /// Claims, good or lapsed.
+    pub claims: usize,
+    /// Instances that have a mailbox.
+    pub mailboxes: usize,
+}
+
+/// What the board holds: nothing, when all work is done.
+pub fn residue(workflows: &Workflows) -> Residue {
+    let (board, _) = workflows.engine.board.lock();
+    Residue {
+        messages: board.turns().len(),
+        activities: board.work().len(),
+        claims: board.claims(),
+        mailboxes: board.turns().mailboxes.len(),
+    }
+}
+
+/// Whether what is cached of an instance is what `store` holds, and says what is not. Where no commit can be under way,
+/// `settled`, the versions must agree too.
+pub async fn compare_cached(
+    workflows: &Workflows,
+    store: &dyn Store,
+    instance: &str,
+    settled: bool,
+) -> std::result::Result<(), String> {
+    let Some(cached) = workflows.engine.cache.peek(instance) else {
+        return Ok(());
+    };
+    let stored = instance::load(store, instance).await.map_err(|why| why.to_string())?;
+    let version = |snapshot: &instance::Snapshot| snapshot.head.as_ref().map(|(_, version)| version.clone());
+    if !settled && version(&cached) != version(&stored) {
+        return Ok(());
+    }
+    let (cached, stored) = (format!("{cached:?}"), format!("{stored:?}"));
+    if cached == stored {
+        return Ok(());
+    }
+    Err(format!("of {instance} {cached} is cached and {stored} is stored"))
 }

@@ -98,6 +98,12 @@ impl Inner {
         self.claims.get_mut(&id)
     }
 
+    /// How many claims there are, whatever their state.
+    #[cfg(feature = "testing")]
+    pub fn claims(&self) -> usize {
+        self.claims.len()
+    }
+
     /// Messages and activities that nobody works on.
     pub fn depths(&self, now_ms: u64) -> (usize, usize) {
         let mut messages = self.turns.len();

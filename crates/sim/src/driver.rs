@@ -1,0 +1,275 @@
+//! The clients: starts, events, messages, cancellations, deletions; each until it is acknowledged.
+
+use crate::clock::pause;
+use crate::program::{Ending, Fate, Flow};
+use crate::scene::Scene;
+use crate::workflow::{NAME, QUEUE, script_of};
+use duroxide::providers::PruneOptions;
+use duroxide::providers::{Provider, ProviderError};
+use duroxide::{Client, Event, EventKind};
+use futures::future::join_all;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How long a client waits before it asks again, at first and at most.
+const GLANCE_MS: (u64, u64) = (200, 20_000);
+
+/// The clients of one process.
+pub struct Driver {
+    scene: Arc<Scene>,
+    store: Arc<dyn Provider>,
+    client: Client,
+}
+
+impl Driver {
+    /// Clients of this provider.
+    pub fn new(scene: Arc<Scene>, store: Arc<dyn Provider>) -> Self {
+        Self {
+            client: Client::new(Arc::clone(&store)),
+            scene,
+            store,
+        }
+    }
+
+    /// Drives every workflow to its end.
+    pub async fn run(&self) {
+        join_all(self.scene.config.flows.iter().map(|flow| self.flow(flow))).await;
+    }
+
+    async fn flow(&self, flow: &Flow) {
+        if self.scene.facts.lock().finished.contains(&flow.name) {
+            return;
+        }
+        let wait_ms = flow.start_ms.saturating_sub(self.scene.clock.true_ms());
+        if wait_ms > 0 {
+            pause(wait_ms).await;
+        }
+        let input = script_of(flow.steps.clone()).unwrap_or_default();
+        self.call(&flow.name, "start", |_| {
+            self.client.start_orchestration(&flow.name, NAME, input.clone())
+        })
+        .await;
+        for number in 0..flow.messages() {
+            let send = |attempt| {
+                self.client
+                    .enqueue_event(&flow.name, QUEUE, format!("{number}.{attempt}"))
+            };
+            self.call(&flow.name, &format!("message {number}"), send).await;
+        }
+        for (event, execution) in flow.events() {
+            self.until_waiting(&flow.name, &event, execution).await;
+            self.call(&flow.name, &event, |_| {
+                self.client.raise_event(&flow.name, &event, &event)
+            })
+            .await;
+        }
+        self.ending(flow).await;
+        self.scene.facts.lock().finished.insert(flow.name.clone());
+        self.scene.trace(|| format!("finished {}", flow.name));
+    }
+
+    async fn ending(&self, flow: &Flow) {
+        let name = flow.name.as_str();
+        match flow.ending {
+            Ending::Cancel | Ending::ForceDelete => {
+                self.until_lingering(name).await;
+                if let Some(child) = flow.lingering_child() {
+                    self.until_lingering(child).await;
+                }
+            }
+            Ending::Prune => {
+                self.prune(name, "prune early").await;
+            }
+            Ending::Stay | Ending::Delete => {}
+        }
+        if flow.ending == Ending::Cancel {
+            self.call(name, "cancel", |_| self.client.cancel_instance(name, "enough"))
+                .await;
+        }
+        let fates = flow.fates();
+        for (instance, fate) in &fates {
+            if flow.ending == Ending::ForceDelete && fate.result.is_none() {
+                continue;
+            }
+            if !self.acked(name, "delete") {
+                self.until_ended(instance).await;
+            }
+            if !fate.deleted {
+                self.check_fate(instance, fate).await;
+            }
+        }
+        match flow.ending {
+            Ending::Delete | Ending::ForceDelete => {
+                let force = flow.ending == Ending::ForceDelete;
+                self.check_deleted_later(&fates);
+                self.call(name, "delete", |_| self.client.delete_instance(name, force))
+                    .await;
+            }
+            Ending::Prune => self.prune(name, "prune late").await,
+            Ending::Stay | Ending::Cancel => {}
+        }
+    }
+
+    fn check_deleted_later(&self, fates: &BTreeMap<String, Fate>) {
+        let mut facts = self.scene.facts.lock();
+        let gone = fates
+            .iter()
+            .filter(|(_, fate)| fate.deleted)
+            .map(|(name, _)| name.clone());
+        facts.deleted.extend(gone);
+    }
+
+    async fn prune(&self, name: &str, call: &str) {
+        let options = || PruneOptions {
+            keep_last: Some(1),
+            ..PruneOptions::default()
+        };
+        self.call(name, call, |_| self.client.prune_executions(name, options()))
+            .await;
+    }
+
+    fn acked(&self, instance: &str, call: &str) -> bool {
+        let name = (instance.to_owned(), call.to_owned());
+        self.scene.facts.lock().acked.contains(&name)
+    }
+
+    /// Makes a call until it is acknowledged, unless it was in a process before.
+    async fn call<T, E, F>(&self, instance: &str, call: &str, make: impl Fn(u32) -> F)
+    where
+        F: Future<Output = Result<T, E>>,
+        E: std::fmt::Debug,
+    {
+        let name = (instance.to_owned(), call.to_owned());
+        for round in 0_u64.. {
+            let attempt = {
+                let mut facts = self.scene.facts.lock();
+                if facts.acked.contains(&name) {
+                    return;
+                }
+                let tried = facts.tried.entry(name.clone()).or_default();
+                *tried += 1;
+                *tried
+            };
+            self.scene
+                .trace(|| format!("client {instance} {call} attempt {attempt}"));
+            let outcome = make(attempt).await;
+            match outcome {
+                Ok(_) => {
+                    self.scene.facts.lock().acked.insert(name.clone());
+                    return;
+                }
+                // A deletion or pruning that was made and not acknowledged finds nothing the second time.
+                Err(why) if attempt > 1 && format!("{why:?}").contains("not found") => {
+                    self.scene.facts.lock().acked.insert(name.clone());
+                    return;
+                }
+                Err(why) => self.scene.trace(|| format!("client {instance} {call}: {why:?}")),
+            }
+            pause((1_000 * (round + 1)).min(GLANCE_MS.1)).await;
+        }
+    }
+
+    /// Waits until an instance of this execution waits for an event, or is beyond it.
+    async fn until_waiting(&self, instance: &str, event: &str, execution: u64) {
+        let waits = |kind: &EventKind| matches!(kind, EventKind::ExternalSubscribed { name } if name == event);
+        self.until(instance, |history| {
+            let beyond = history.last().is_some_and(|last| last.execution_id > execution);
+            beyond || ended(history) || history.iter().any(|event| waits(&event.kind))
+        })
+        .await;
+    }
+
+    /// Waits until an instance lingers, or has ended, or is gone.
+    async fn until_lingering(&self, instance: &str) {
+        let lingers = |kind: &EventKind| matches!(kind, EventKind::ActivityScheduled { name, .. } if name == "Linger");
+        let gone = self.acked(instance, "delete")
+            || self
+                .scene
+                .facts
+                .lock()
+                .tried
+                .contains_key(&(instance.to_owned(), "delete".to_owned()));
+        if !gone {
+            self.until(instance, |history| {
+                ended(history) || history.iter().any(|event| lingers(&event.kind))
+            })
+            .await;
+        }
+    }
+
+    async fn until_ended(&self, instance: &str) {
+        let deletion = self.scene.facts.lock().deleted.contains(instance);
+        if !deletion {
+            self.until(instance, ended).await;
+        }
+    }
+
+    async fn until(&self, instance: &str, enough: impl Fn(&[Event]) -> bool) {
+        let mut wait_ms = GLANCE_MS.0;
+        loop {
+            if self.store.read(instance).await.is_ok_and(|history| enough(&history)) {
+                return;
+            }
+            pause(wait_ms).await;
+            wait_ms = (wait_ms * 2).min(GLANCE_MS.1);
+        }
+    }
+
+    /// Whether an instance came out as it must.
+    async fn check_fate(&self, instance: &str, fate: &Fate) {
+        let mut wait_ms = GLANCE_MS.0;
+        loop {
+            match self.fate(instance).await {
+                Ok(seen) => {
+                    if seen != *fate {
+                        self.scene
+                            .blame(format!("{instance} came out as {seen:?}, and must as {fate:?}"));
+                    }
+                    return;
+                }
+                Err(_) => pause(wait_ms).await,
+            }
+            wait_ms = (wait_ms * 2).min(GLANCE_MS.1);
+        }
+    }
+
+    /// What became of an instance that has ended.
+    async fn fate(&self, instance: &str) -> Result<Fate, ProviderError> {
+        let history = self.store.read(instance).await?;
+        let values = self.store.get_kv_all_values(instance).await?;
+        let status = self.store.get_custom_status(instance, 0).await?;
+        let result = match end_of(&history) {
+            Some(EventKind::OrchestrationCompleted { output }) => Some(Ok(output.clone())),
+            Some(EventKind::OrchestrationFailed { details }) => match details {
+                duroxide::ErrorDetails::Application {
+                    kind: duroxide::AppErrorKind::Cancelled { .. },
+                    ..
+                } => None,
+                duroxide::ErrorDetails::Application { message, .. } => Some(Err(message.clone())),
+                other => Some(Err(format!("{other:?}"))),
+            },
+            _ => Some(Err("the history has no end".to_owned())),
+        };
+        Ok(Fate {
+            result,
+            values: values.into_iter().collect(),
+            status: status.and_then(|(status, _)| status),
+            deleted: false,
+        })
+    }
+}
+
+fn ended(history: &[Event]) -> bool {
+    end_of(history).is_some()
+}
+
+/// The event that ended an instance. Requests to cancel what it had under way may come after it.
+fn end_of(history: &[Event]) -> Option<&EventKind> {
+    let ends = |kind: &EventKind| {
+        matches!(
+            kind,
+            EventKind::OrchestrationCompleted { .. } | EventKind::OrchestrationFailed { .. }
+        )
+    };
+    history.iter().map(|event| &event.kind).find(|kind| ends(kind))
+}

@@ -1,0 +1,101 @@
+//! What was seen in a run, kept apart from the store: the processes die, this does not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An activity: instance, execution, and the event that scheduled it.
+pub type Activity = (String, u64, u64);
+
+/// A turn or an activity that somebody holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The token that names the claim.
+    pub token: String,
+    /// When its lease runs out, by the wall clock.
+    pub until_ms: u64,
+    /// Whether its holder waits for the answer to its ack.
+    pub acking: bool,
+}
+
+/// How often something was handed out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delivered {
+    /// The last number of the attempt that was told.
+    pub attempt: u32,
+    /// In which process that was.
+    pub process: u32,
+    /// In how many processes.
+    pub processes: u32,
+    /// Whether it was given back as if it had not been handed out.
+    pub forgiven: bool,
+}
+
+/// An acknowledged turn: instance, execution, and its events as they were given.
+pub type Turn = (String, u64, Vec<String>);
+
+/// What was seen.
+#[derive(Default)]
+pub struct Facts {
+    trace: Option<Vec<String>>,
+    /// What must not have happened.
+    pub violations: Vec<String>,
+    /// Which process runs, counted from 1.
+    pub process: u32,
+    /// Turns that were acknowledged.
+    pub turns: Vec<Turn>,
+    /// Activities whose result was acknowledged.
+    pub results: BTreeSet<Activity>,
+    /// Activities that began, by what they are for: flaky ones fail by their place in this order.
+    pub begun: BTreeMap<(String, u64, String), BTreeSet<u64>>,
+    /// Claims on instances.
+    pub turn_claims: BTreeMap<String, Held>,
+    /// Claims on activities.
+    pub work_claims: BTreeMap<Activity, Held>,
+    /// Deliveries of turns that were not acknowledged since.
+    pub turn_deliveries: BTreeMap<String, Delivered>,
+    /// Deliveries of activities.
+    pub work_deliveries: BTreeMap<Activity, Delivered>,
+    /// Calls of clients that were acknowledged.
+    pub acked: BTreeSet<(String, String)>,
+    /// How often each call of a client was made.
+    pub tried: BTreeMap<(String, String), u32>,
+    /// Workflows that have come to their end and were found right.
+    pub finished: BTreeSet<String>,
+    /// Instances that were deleted.
+    pub deleted: BTreeSet<String>,
+}
+
+impl Facts {
+    /// Nothing was seen yet.
+    pub fn new(trace: bool) -> Self {
+        Self {
+            trace: trace.then(Vec::new),
+            ..Self::default()
+        }
+    }
+
+    /// Whether a trace is kept.
+    pub fn is_traced(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    /// Adds a line to the trace.
+    pub fn trace(&mut self, line: String) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(line);
+        }
+    }
+
+    /// The trace.
+    pub fn take_trace(&mut self) -> Vec<String> {
+        self.trace.take().unwrap_or_default()
+    }
+
+    /// A process begins: claims died with the one before.
+    pub fn begin_process(&mut self) {
+        self.process += 1;
+        self.turn_claims.clear();
+        self.work_claims.clear();
+        // Between processes a turn may be made of other messages.
+        self.turn_deliveries.clear();
+    }
+}

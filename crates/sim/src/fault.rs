@@ -1,0 +1,176 @@
+//! What can go wrong at a call of a store.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A call of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Operation {
+    /// A commit.
+    Commit,
+    /// One record.
+    Get,
+    /// Records of a partition.
+    Scan,
+    /// Ready work.
+    Due,
+    /// Records by attributes.
+    List,
+    /// Totals.
+    Tally,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fault {
+    /// The store asks to wait so many milliseconds; nothing happens.
+    Throttled(u64),
+    /// The store cannot be reached; nothing happens.
+    Unavailable,
+    /// The same for everybody, for so many milliseconds.
+    Outage(u64),
+    /// It happens, and nobody learns of it.
+    LostReply,
+    /// It does not happen, and nobody learns of that.
+    LostRequest,
+    /// It happens so many milliseconds later.
+    SlowBefore(u64),
+    /// It happens, and the answer comes so many milliseconds later.
+    SlowAfter(u64),
+    /// The process dies before it happens.
+    KillBefore,
+    /// The process dies right after it happened.
+    KillAfter,
+}
+
+impl Fault {
+    /// Its name, without its numbers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Throttled(_) => "throttled",
+            Self::Unavailable => "unavailable",
+            Self::Outage(_) => "outage",
+            Self::LostReply => "lost reply",
+            Self::LostRequest => "lost request",
+            Self::SlowBefore(_) => "slow before",
+            Self::SlowAfter(_) => "slow after",
+            Self::KillBefore => "kill before",
+            Self::KillAfter => "kill after",
+        }
+    }
+
+    /// Every kind once, as the sweep uses them: slow beyond every lease, out for most of the engine's patience.
+    pub const ALL: [Self; 9] = [
+        Self::Throttled(700),
+        Self::Unavailable,
+        Self::Outage(3_000),
+        Self::LostReply,
+        Self::LostRequest,
+        Self::SlowBefore(40_000),
+        Self::SlowAfter(40_000),
+        Self::KillBefore,
+        Self::KillAfter,
+    ];
+}
+
+/// How often what goes wrong by chance, in millionths of the calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rates {
+    /// [`Fault::Throttled`].
+    pub throttled: u32,
+    /// [`Fault::Unavailable`].
+    pub unavailable: u32,
+    /// [`Fault::Outage`].
+    pub outage: u32,
+    /// [`Fault::LostReply`].
+    pub lost_reply: u32,
+    /// [`Fault::LostRequest`].
+    pub lost_request: u32,
+    /// [`Fault::SlowBefore`].
+    pub slow_before: u32,
+    /// [`Fault::SlowAfter`].
+    pub slow_after: u32,
+}
+
+impl Rates {
+    /// Draws the fault of one call.
+    pub fn draw(&self, chance: &mut fastrand::Rng) -> Option<Fault> {
+        let at = chance.u32(0..1_000_000);
+        let mut up_to = 0;
+        let mut hit = |rate: u32| {
+            up_to += rate;
+            at < up_to
+        };
+        if hit(self.throttled) {
+            return Some(Fault::Throttled(chance.u64(1..1_500)));
+        }
+        if hit(self.unavailable) {
+            return Some(Fault::Unavailable);
+        }
+        if hit(self.outage) {
+            return Some(Fault::Outage(chance.u64(100..3_000)));
+        }
+        if hit(self.lost_reply) {
+            return Some(Fault::LostReply);
+        }
+        if hit(self.lost_request) {
+            return Some(Fault::LostRequest);
+        }
+        if hit(self.slow_before) {
+            return Some(Fault::SlowBefore(slowness(chance)));
+        }
+        hit(self.slow_after).then(|| Fault::SlowAfter(slowness(chance)))
+    }
+}
+
+/// Mostly a moment, sometimes longer than any lease.
+fn slowness(chance: &mut fastrand::Rng) -> u64 {
+    match chance.u8(0..4) {
+        0 => chance.u64(10_000..90_000),
+        1 => chance.u64(1_000..10_000),
+        _ => chance.u64(1..200),
+    }
+}
+
+/// How often each fault met each operation.
+#[derive(Clone, Debug, Default)]
+pub struct Tally(BTreeMap<(&'static str, Operation), u64>);
+
+impl Tally {
+    /// Counts one.
+    pub fn count(&mut self, fault: Fault, operation: Operation) {
+        *self.0.entry((fault.name(), operation)).or_default() += 1;
+    }
+
+    /// Adds another count.
+    pub fn add(&mut self, other: &Self) {
+        for (key, count) in &other.0 {
+            *self.0.entry(*key).or_default() += count;
+        }
+    }
+
+    /// How many there were.
+    pub fn total(&self) -> u64 {
+        self.0.values().sum()
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use Operation::{Commit, Due, Get, List, Scan, Tally};
+        let operations = [Commit, Get, Scan, Due, List, Tally];
+        write!(f, "{:<14}", "fault")?;
+        for operation in operations {
+            write!(f, "{:>10}", format!("{operation:?}").to_lowercase())?;
+        }
+        for fault in Fault::ALL {
+            write!(f, "\n{:<14}", fault.name())?;
+            for operation in operations {
+                let count = self.0.get(&(fault.name(), operation)).copied().unwrap_or_default();
+                write!(f, "{count:>10}")?;
+            }
+        }
+        Ok(())
+    }
+}

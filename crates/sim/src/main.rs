@@ -1,0 +1,74 @@
+//! Runs seeds: `--seed N [--trace]`, or `--seeds A..B [--threads T]`.
+
+use perennial_sim::{Config, Report, run, shrink};
+use std::process::ExitCode;
+
+fn value(args: &[String], name: &str) -> Option<String> {
+    let at = args.iter().position(|arg| arg == name)?;
+    args.get(at + 1).cloned()
+}
+
+fn one(seed: u64, trace: bool) -> ExitCode {
+    let outcome = run(&Config::of_seed(seed), trace);
+    for line in &outcome.trace {
+        println!("{line}");
+    }
+    for violation in &outcome.violations {
+        println!("VIOLATION {violation}");
+    }
+    println!(
+        "seed {seed}: {} violations, {} processes, {} calls, {} faults",
+        outcome.violations.len(),
+        outcome.processes,
+        outcome.calls,
+        outcome.tally.total()
+    );
+    if outcome.violations.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn many(from: u64, to: u64, threads: usize, most: usize) -> ExitCode {
+    let report = Report::of_seeds(from..to, threads, most);
+    println!("{report}");
+    for (seed, violations) in &report.failed {
+        println!("\nseed {seed} failed; replay: cargo run -p perennial-sim --release -- --seed {seed} --trace");
+        violations
+            .iter()
+            .take(3)
+            .for_each(|violation| println!("  {violation:.600}"));
+    }
+    if let Some((seed, _)) = report.failed.first() {
+        let small = shrink(&Config::of_seed(*seed));
+        println!("\nthe smallest run that fails like seed {seed}:");
+        println!("{}", serde_json::to_string_pretty(&small).unwrap_or_default());
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(seed) = value(&args, "--seed").and_then(|seed| seed.parse().ok()) {
+        return one(seed, args.iter().any(|arg| arg == "--trace"));
+    }
+    let seeds = value(&args, "--seeds").unwrap_or_else(|| "0..1000".to_owned());
+    let threads = value(&args, "--threads")
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(2);
+    let most = value(&args, "--failures")
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(1);
+    let range = seeds
+        .split_once("..")
+        .and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
+    match range {
+        Some((from, to)) => many(from, to, threads, most),
+        None => {
+            eprintln!("usage: perennial-sim --seed N [--trace] | --seeds A..B [--threads T] [--failures N]");
+            ExitCode::FAILURE
+        }
+    }
+}

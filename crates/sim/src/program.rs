@@ -1,0 +1,238 @@
+//! Generated workflows: what they do, and what must come of it.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Timers are multiples of this: the runtime counts them from the machine's clock, and a whole multiple can be told
+/// from what the machine's clock says however slow the machine is.
+pub const TIMER_UNIT_MS: u64 = 10_000;
+
+/// One step of a workflow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Step {
+    /// An activity that takes a while.
+    Call {
+        /// How long.
+        ms: u64,
+        /// The tag that its worker must serve.
+        tag: Option<String>,
+        /// The session that it runs in.
+        session: Option<String>,
+        /// How many bytes it is given, and gives back.
+        bytes: usize,
+    },
+    /// An activity that fails so many times before it succeeds.
+    Retry(u32),
+    /// So many activities side by side.
+    Fan(u32),
+    /// A timer of so many [`TIMER_UNIT_MS`].
+    Nap(u64),
+    /// An activity that takes so many milliseconds against a timer of so many units.
+    Race(u64, u64),
+    /// A sub-workflow, under a name of ours or of the runtime's.
+    Child(Option<String>, Vec<Step>),
+    /// A workflow that nobody waits for.
+    Detach(String, Vec<Step>),
+    /// An event from outside; its name is used once.
+    Event(String),
+    /// So many messages of the workflow's queue.
+    Queue(u32),
+    /// Goes on in a new execution.
+    Again,
+    /// Sets a value.
+    Set(String, String),
+    /// Clears a value.
+    Clear(String),
+    /// Clears all values.
+    ClearAll,
+    /// Tells all values.
+    Values,
+    /// Sets the status.
+    Status(String),
+    /// An activity that runs until it is cancelled. Nothing comes after it.
+    Linger,
+    /// A sub-workflow that [lingers](Step::Linger), beside an activity that does too.
+    LingerBoth(String),
+    /// Fails the workflow.
+    Fail,
+}
+
+/// What happens to a workflow in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ending {
+    /// Nothing.
+    Stay,
+    /// It is cancelled where it lingers.
+    Cancel,
+    /// It is deleted when it has ended.
+    Delete,
+    /// It is deleted where it lingers.
+    ForceDelete,
+    /// Its earlier executions are removed, while it runs and when it has ended.
+    Prune,
+}
+
+/// A workflow that a client starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flow {
+    /// Its instance.
+    pub name: String,
+    /// What it does.
+    pub steps: Vec<Step>,
+    /// What happens to it.
+    pub ending: Ending,
+    /// When it is started.
+    pub start_ms: u64,
+}
+
+/// A workflow's input: what is left to do, and what was done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Script {
+    /// What is left.
+    pub steps: Vec<Step>,
+    /// What was said so far.
+    pub said: String,
+    /// How many messages of the queue were read.
+    pub read: u32,
+}
+
+/// What must have become of an instance.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fate {
+    /// What it returned, or how it failed; `None` if it was cancelled.
+    pub result: Option<Result<String, String>>,
+    /// Its values.
+    pub values: BTreeMap<String, String>,
+    /// Its status.
+    pub status: Option<String>,
+    /// Whether it is gone.
+    pub deleted: bool,
+}
+
+impl Flow {
+    /// What must become of this workflow and of all that it starts under known names.
+    pub fn fates(&self) -> BTreeMap<String, Fate> {
+        let mut fates = BTreeMap::new();
+        imagine(&self.name, &self.steps, &mut fates).ok();
+        if matches!(self.ending, Ending::Delete | Ending::ForceDelete) {
+            let own = |name: &String| *name == self.name || self.children().contains(name);
+            fates
+                .iter_mut()
+                .filter(|(name, _)| own(name))
+                .for_each(|(_, fate)| fate.deleted = true);
+        }
+        fates
+    }
+
+    fn children(&self) -> Vec<String> {
+        fn named(steps: &[Step], names: &mut Vec<String>) {
+            for step in steps {
+                match step {
+                    Step::Child(name, steps) => {
+                        names.extend(name.clone());
+                        named(steps, names);
+                    }
+                    Step::LingerBoth(name) => names.push(name.clone()),
+                    _ => {}
+                }
+            }
+        }
+        let mut names = Vec::new();
+        named(&self.steps, &mut names);
+        names
+    }
+
+    /// How many messages its queue needs.
+    pub fn messages(&self) -> u32 {
+        let read = |step: &Step| match step {
+            Step::Queue(count) => *count,
+            _ => 0,
+        };
+        self.steps.iter().map(read).sum()
+    }
+
+    /// The events that it waits for, each with the execution that does.
+    pub fn events(&self) -> Vec<(String, u64)> {
+        let mut execution = 1;
+        let mut events = Vec::new();
+        for step in &self.steps {
+            match step {
+                Step::Again => execution += 1,
+                Step::Event(name) => events.push((name.clone(), execution)),
+                _ => {}
+            }
+        }
+        events
+    }
+
+    /// The child that must linger before this workflow may be cancelled.
+    pub fn lingering_child(&self) -> Option<&str> {
+        self.steps.iter().find_map(|step| match step {
+            Step::LingerBoth(name) => Some(name.as_str()),
+            _ => None,
+        })
+    }
+}
+
+/// Works out what a workflow does, without running it.
+fn imagine(name: &str, steps: &[Step], fates: &mut BTreeMap<String, Fate>) -> Result<String, String> {
+    let mut fate = Fate::default();
+    let mut said = String::new();
+    let mut read = 0;
+    let mut ended = None;
+    for step in steps {
+        match step {
+            Step::Call { bytes, .. } => said.push_str(&format!("call {bytes};")),
+            Step::Retry(_) => said.push_str("retry;"),
+            Step::Fan(count) => said.push_str(&format!("fan {count};")),
+            Step::Nap(_) => said.push_str("nap;"),
+            Step::Race(..) => said.push_str("race;"),
+            Step::Child(child, steps) => {
+                let outcome = imagine(child.as_deref().unwrap_or_default(), steps, fates);
+                said.push_str(&format!("[{}];", outcome.unwrap_or_else(|_| "failed".to_owned())));
+                // One that the runtime names is known by its parent's result alone.
+                fates.remove("");
+            }
+            Step::Detach(other, steps) => {
+                imagine(other, steps, fates).ok();
+                said.push_str("detach;");
+            }
+            Step::Event(event) => said.push_str(&format!("{event};")),
+            Step::Queue(count) => {
+                for _ in 0..*count {
+                    said.push_str(&format!("m{read};"));
+                    read += 1;
+                }
+            }
+            Step::Again => said.push('|'),
+            Step::Set(key, value) => {
+                fate.values.insert(key.clone(), value.clone());
+            }
+            Step::Clear(key) => {
+                fate.values.remove(key);
+            }
+            Step::ClearAll => fate.values.clear(),
+            Step::Values => said.push_str(&tell_values(fate.values.iter())),
+            Step::Status(status) => fate.status = Some(status.clone()),
+            Step::LingerBoth(child) => {
+                fates.insert(child.clone(), Fate::default());
+                ended = Some(None);
+            }
+            Step::Linger => ended = Some(None),
+            Step::Fail => ended = Some(Some(Err(format!("{said}fail")))),
+        }
+        if ended.is_some() {
+            break;
+        }
+    }
+    fate.result = ended.unwrap_or_else(|| Some(Ok(said)));
+    let result = fate.result.clone();
+    fates.insert(name.to_owned(), fate);
+    result.unwrap_or_else(|| Err("cancelled".to_owned()))
+}
+
+/// All values, as a workflow tells them.
+pub fn tell_values<'a>(values: impl Iterator<Item = (&'a String, &'a String)>) -> String {
+    let told: Vec<String> = values.map(|(key, value)| format!("{key}={value}")).collect();
+    format!("{{{}}};", told.join(","))
+}

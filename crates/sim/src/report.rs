@@ -1,0 +1,78 @@
+//! Many seeds, and what came of them.
+
+use crate::config::Config;
+use crate::fault::Tally;
+use crate::run::run;
+use parking_lot::Mutex;
+use perennial_store::{Clock, SystemClock};
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What came of many seeds.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// How many were run.
+    pub seeds: u64,
+    /// How long that took, in milliseconds of the machine.
+    pub took_ms: u64,
+    /// How many processes lived in them.
+    pub processes: u64,
+    /// How many calls their stores had.
+    pub calls: u64,
+    /// What went wrong by design.
+    pub tally: Tally,
+    /// Seeds that failed, and how.
+    pub failed: Vec<(u64, Vec<String>)>,
+}
+
+impl Report {
+    /// Runs seeds on some threads, until all are run or so many have failed.
+    pub fn of_seeds(seeds: Range<u64>, threads: usize, most: usize) -> Self {
+        let began_ms = SystemClock.now_ms();
+        let next = AtomicU64::new(seeds.start);
+        let report = Mutex::new(Self::default());
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    loop {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= seeds.end || report.lock().failed.len() >= most {
+                            return;
+                        }
+                        let outcome = run(&Config::of_seed(seed), false);
+                        let mut report = report.lock();
+                        report.seeds += 1;
+                        report.processes += u64::from(outcome.processes);
+                        report.calls += outcome.calls;
+                        report.tally.add(&outcome.tally);
+                        if !outcome.violations.is_empty() {
+                            report.failed.push((seed, outcome.violations));
+                        }
+                    }
+                });
+            }
+        });
+        let mut report = report.into_inner();
+        report.took_ms = SystemClock.now_ms().saturating_sub(began_ms).max(1);
+        report.failed.sort();
+        report
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} seeds in {:.1} s: {:.0} seeds/s; {} processes, {} store calls, {} faults; {} failed",
+            self.seeds,
+            self.took_ms as f64 / 1_000.0,
+            self.seeds as f64 * 1_000.0 / self.took_ms as f64,
+            self.processes,
+            self.calls,
+            self.tally.total(),
+            self.failed.len()
+        )?;
+        write!(f, "{}", self.tally)
+    }
+}

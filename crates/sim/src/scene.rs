@@ -1,0 +1,146 @@
+//! What outlives the processes of one run: its configuration, its time, and what was seen.
+
+use crate::clock::SimClock;
+use crate::config::Config;
+use crate::facts::Facts;
+use crate::fault::{Fault, Operation, Tally};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tokio::sync::Notify;
+
+/// One run.
+pub struct Scene {
+    /// What is run.
+    pub config: Config,
+    /// Its time.
+    pub clock: Arc<SimClock>,
+    /// What was seen.
+    pub facts: Mutex<Facts>,
+    calls: AtomicU64,
+    calm: AtomicBool,
+    outage_until_ms: AtomicU64,
+    /// What went wrong, by the number of the call.
+    done: Mutex<BTreeMap<u64, Fault>>,
+    tally: Mutex<Tally>,
+}
+
+/// One process of a run, from its start to its death.
+#[derive(Default)]
+pub struct Life {
+    dead: AtomicBool,
+    bell: Notify,
+}
+
+impl Life {
+    /// Whether the process has died. What its tasks still do until they are dropped did not happen.
+    pub fn is_over(&self) -> bool {
+        self.dead.load(Ordering::Relaxed)
+    }
+
+    /// Kills the process.
+    pub fn end(&self) {
+        self.dead.store(true, Ordering::Relaxed);
+        self.bell.notify_one();
+    }
+
+    /// Waits for the death of the process.
+    pub async fn ended(&self) {
+        if !self.is_over() {
+            self.bell.notified().await;
+        }
+    }
+
+    /// What a call does that a process made when it was dead: it never returns.
+    pub async fn check(&self) {
+        if self.is_over() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Scene {
+    /// Sets the scene.
+    pub fn new(config: Config, trace: bool) -> Arc<Self> {
+        Arc::new(Self {
+            config,
+            clock: Arc::new(SimClock::default()),
+            facts: Mutex::new(Facts::new(trace)),
+            calls: AtomicU64::new(0),
+            calm: AtomicBool::new(false),
+            outage_until_ms: AtomicU64::new(0),
+            done: Mutex::default(),
+            tally: Mutex::default(),
+        })
+    }
+
+    /// Numbers a call of the store, and says what goes wrong with it.
+    pub fn next_call(&self, operation: Operation) -> (u64, Option<Fault>) {
+        let call = self.calls.fetch_add(1, Ordering::Relaxed);
+        if self.calm.load(Ordering::Relaxed) {
+            return (call, None);
+        }
+        let fault = match self.config.faults.get(&call) {
+            Some(fault) => Some(*fault),
+            None => self.config.rates.draw(&mut self.chance(call)),
+        };
+        if let Some(fault) = fault {
+            self.done.lock().insert(call, fault);
+            self.tally.lock().count(fault, operation);
+        }
+        (call, fault)
+    }
+
+    /// Randomness that depends on the number of a call and on nothing else.
+    pub fn chance(&self, call: u64) -> fastrand::Rng {
+        let mixed = (self.config.seed ^ 0x9E37_79B9_7F4A_7C15).wrapping_mul(0xD129_0F3C_5A1B_7E4D);
+        fastrand::Rng::with_seed(mixed.wrapping_add(call.wrapping_mul(0xA24B_AED4_963E_E407)))
+    }
+
+    /// Nothing goes wrong any more.
+    pub fn calm_down(&self) {
+        self.calm.store(true, Ordering::Relaxed);
+        self.outage_until_ms.store(0, Ordering::Relaxed);
+    }
+
+    /// The store is out for a while.
+    pub fn out_for(&self, ms: u64) {
+        self.outage_until_ms.store(self.clock.true_ms() + ms, Ordering::Relaxed);
+    }
+
+    /// Whether the store is out.
+    pub fn is_out(&self) -> bool {
+        self.clock.true_ms() < self.outage_until_ms.load(Ordering::Relaxed)
+    }
+
+    /// How many calls the store has had.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// What went wrong, by the number of the call.
+    pub fn done(&self) -> BTreeMap<u64, Fault> {
+        self.done.lock().clone()
+    }
+
+    /// What went wrong, counted.
+    pub fn tally(&self) -> Tally {
+        self.tally.lock().clone()
+    }
+
+    /// Writes a line into the trace, if there is one.
+    pub fn trace(&self, line: impl FnOnce() -> String) {
+        let mut facts = self.facts.lock();
+        if facts.is_traced() {
+            let line = format!("{:>9} {}", self.clock.true_ms(), line());
+            facts.trace(line);
+        }
+    }
+
+    /// Writes down that something happened that must not.
+    pub fn blame(&self, what: String) {
+        self.trace(|| format!("!! {what}"));
+        self.facts.lock().violations.push(what);
+    }
+}

@@ -1,0 +1,387 @@
+//! A provider that passes every call on, puts timers into simulated time, and writes down what it sees.
+
+use crate::claims;
+use crate::facts::{Activity, Turn};
+use crate::program::TIMER_UNIT_MS;
+use crate::scene::{Life, Scene};
+use async_trait::async_trait;
+use duroxide::providers::{
+    DispatcherCapabilityFilter, ExecutionMetadata, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
+    ScheduledActivityIdentifier, SessionFetchConfig, TagFilter, WorkItem,
+};
+use duroxide::{Event, SystemStats};
+use futures::FutureExt;
+use perennial_kv::MemoryStore;
+use perennial_store::{Clock, Partition, RecordId, ScanQuery, Store, SystemClock};
+use perennial_workflow::{Workflows, testing};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Wraps the engine of one process.
+pub struct Witness {
+    inner: Workflows,
+    /// The store without anything that goes wrong, to look past the engine.
+    raw: Arc<MemoryStore>,
+    scene: Arc<Scene>,
+    life: Arc<Life>,
+}
+
+impl Witness {
+    /// Wraps an engine.
+    pub fn new(inner: Workflows, raw: Arc<MemoryStore>, scene: Arc<Scene>, life: Arc<Life>) -> Arc<Self> {
+        Arc::new(Self {
+            inner,
+            raw,
+            scene,
+            life,
+        })
+    }
+
+    fn lives(&self) -> bool {
+        !self.life.is_over()
+    }
+
+    /// How many records an instance has under an id, past the engine.
+    fn stored(&self, instance: &str, under: RecordId) -> usize {
+        let query = ScanQuery::under(Partition::new(format!("wf:{instance}")), under, 10_000).keys_only();
+        let page = self.raw.scan(&query).now_or_never().and_then(Result::ok);
+        page.map_or(0, |page| page.records.len())
+    }
+
+    fn turn_handed_out(&self, item: &OrchestrationItem, token: &str, attempt: u32, lock: Duration) {
+        let kinds: Vec<String> = item.messages.iter().map(brief).collect();
+        let (instance, execution) = (&item.instance, item.execution_id);
+        self.scene.trace(|| {
+            format!(
+                "turn {instance}/{execution} attempt {attempt} token {token}: {}",
+                kinds.join(" ")
+            )
+        });
+        let stored = self.stored(instance, RecordId::of("msg"));
+        if stored < item.messages.len() {
+            let count = item.messages.len();
+            self.scene.blame(format!(
+                "{count} messages of {instance} were handed out, {stored} are stored"
+            ));
+        }
+        for message in &item.messages {
+            if let WorkItem::TimerFired { fire_at_ms, id, .. } = message
+                && *fire_at_ms > self.scene.clock.high_ms()
+            {
+                self.scene
+                    .blame(format!("timer {id} of {instance}/{execution} fired early"));
+            }
+        }
+        claims::turn_handed_out(&self.scene, instance, token, attempt, lock);
+    }
+
+    fn work_handed_out(&self, item: &WorkItem, token: &str, attempt: u32, lock: Duration) {
+        let Some(activity) = activity_of(item) else { return };
+        let (instance, execution, id) = &activity;
+        self.scene
+            .trace(|| format!("work {instance}/{execution}/{id} attempt {attempt} token {token}"));
+        if self.stored(instance, RecordId::of("work").number(*execution).number(*id)) == 0 {
+            self.scene.blame(format!(
+                "activity {id} of {instance}/{execution} was handed out and is not stored"
+            ));
+        }
+        claims::work_handed_out(&self.scene, activity, token, attempt, lock);
+    }
+
+    /// What is cached must be what is stored.
+    fn compare(&self, instance: &str) {
+        let verdict = testing::compare_cached(&self.inner, &*self.raw, instance, false).now_or_never();
+        if let Some(Err(why)) = verdict {
+            self.scene.blame(why);
+        }
+    }
+}
+
+/// Tells an activity which event scheduled it, which its context does not: by its input.
+fn tell(item: &mut WorkItem) {
+    if let WorkItem::ActivityExecute { id, input, .. } = item {
+        *input = format!("{id}|{input}");
+    }
+}
+
+/// The event that scheduled an activity, and its input as the workflow gave it.
+pub fn told(input: &str) -> Result<(u64, &str), String> {
+    let (id, input) = input.split_once('|').ok_or("the activity was not told its id")?;
+    Ok((id.parse().map_err(|_| "the id of the activity is not a number")?, input))
+}
+
+/// The runtime counts timers from the machine's clock; here they count from the simulated one.
+fn rebase(items: &mut [WorkItem], now_ms: u64) {
+    let machine_ms = SystemClock.now_ms();
+    for item in items {
+        if let WorkItem::TimerFired { fire_at_ms, .. } = item {
+            let units = fire_at_ms.saturating_sub(machine_ms).div_ceil(TIMER_UNIT_MS);
+            *fire_at_ms = now_ms + units * TIMER_UNIT_MS;
+        }
+    }
+}
+
+fn activity_of(item: &WorkItem) -> Option<Activity> {
+    match item {
+        WorkItem::ActivityExecute {
+            instance,
+            execution_id,
+            id,
+            ..
+        }
+        | WorkItem::ActivityCompleted {
+            instance,
+            execution_id,
+            id,
+            ..
+        }
+        | WorkItem::ActivityFailed {
+            instance,
+            execution_id,
+            id,
+            ..
+        } => Some((instance.clone(), *execution_id, *id)),
+        _ => None,
+    }
+}
+
+/// A message in a word.
+fn brief(item: &WorkItem) -> String {
+    let text = format!("{item:?}");
+    let name = text.split([' ', '{', '(']).next().unwrap_or_default().to_owned();
+    match activity_of(item) {
+        Some((_, _, id)) => format!("{name}({id})"),
+        None => name,
+    }
+}
+
+/// A turn as it must be found in the history.
+fn turned(history_delta: &[Event]) -> Option<Turn> {
+    let first = history_delta.first()?;
+    let events = history_delta
+        .iter()
+        .map(|event| serde_json::to_string(event).unwrap_or_default());
+    Some((first.instance_id.clone(), first.execution_id, events.collect()))
+}
+
+#[async_trait]
+impl Provider for Witness {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn version(&self) -> &str {
+        self.inner.version()
+    }
+
+    async fn fetch_orchestration_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
+        let fetched = self
+            .inner
+            .fetch_orchestration_item(lock_timeout, poll_timeout, filter)
+            .await?;
+        if let Some((item, token, attempt)) = &fetched
+            && self.lives()
+        {
+            self.turn_handed_out(item, token, *attempt, lock_timeout);
+        }
+        Ok(fetched)
+    }
+
+    async fn ack_orchestration_item(
+        &self,
+        lock_token: &str,
+        execution_id: u64,
+        history_delta: Vec<Event>,
+        worker_items: Vec<WorkItem>,
+        mut orchestrator_items: Vec<WorkItem>,
+        metadata: ExecutionMetadata,
+        cancelled_activities: Vec<ScheduledActivityIdentifier>,
+    ) -> Result<(), ProviderError> {
+        rebase(&mut orchestrator_items, self.scene.clock.now_ms());
+        let turn = turned(&history_delta);
+        let instance = claims::acking_turn(&self.scene, lock_token, true);
+        let status = metadata.status.clone();
+        let unseen = claims::Unseen::new(&self.scene, lock_token);
+        let outcome = self
+            .inner
+            .ack_orchestration_item(
+                lock_token,
+                execution_id,
+                history_delta,
+                worker_items,
+                orchestrator_items,
+                metadata,
+                cancelled_activities,
+            )
+            .await;
+        unseen.seen();
+        if !self.lives() {
+            return outcome;
+        }
+        let events = turn.as_ref().map_or(0, |(_, _, events)| events.len());
+        self.scene
+            .trace(|| format!("ack turn {lock_token} {instance:?} {events} events {status:?}: {outcome:?}"));
+        claims::acking_turn(&self.scene, lock_token, false);
+        outcome?;
+        self.scene.facts.lock().turns.extend(turn);
+        if let Some(instance) = instance {
+            claims::turn_done(&self.scene, &instance, lock_token);
+            self.compare(&instance);
+        }
+        Ok(())
+    }
+
+    async fn abandon_orchestration_item(
+        &self,
+        lock_token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError> {
+        let outcome = self
+            .inner
+            .abandon_orchestration_item(lock_token, delay, ignore_attempt)
+            .await;
+        self.scene.trace(|| format!("abandon turn {lock_token}: {outcome:?}"));
+        if outcome.is_ok() {
+            claims::turn_given_back(&self.scene, lock_token);
+        }
+        outcome
+    }
+
+    async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
+        self.inner.read(instance).await
+    }
+
+    async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Result<Vec<Event>, ProviderError> {
+        self.inner.read_with_execution(instance, execution_id).await
+    }
+
+    async fn append_with_execution(
+        &self,
+        instance: &str,
+        execution_id: u64,
+        new_events: Vec<Event>,
+    ) -> Result<(), ProviderError> {
+        self.inner
+            .append_with_execution(instance, execution_id, new_events)
+            .await
+    }
+
+    async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
+        self.inner.enqueue_for_worker(item).await
+    }
+
+    async fn fetch_work_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tag_filter: &TagFilter,
+    ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
+        let mut fetched = self
+            .inner
+            .fetch_work_item(lock_timeout, poll_timeout, session, tag_filter)
+            .await?;
+        if let Some((item, token, attempt)) = &mut fetched
+            && self.lives()
+        {
+            self.work_handed_out(item, token, *attempt, lock_timeout);
+            tell(item);
+        }
+        Ok(fetched)
+    }
+
+    async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Result<(), ProviderError> {
+        let result = completion.as_ref().and_then(activity_of);
+        claims::acking_work(&self.scene, token, true);
+        let unseen = claims::Unseen::new(&self.scene, token);
+        let outcome = self.inner.ack_work_item(token, completion).await;
+        unseen.seen();
+        if !self.lives() {
+            return outcome;
+        }
+        self.scene.trace(|| format!("ack work {token} {result:?}: {outcome:?}"));
+        claims::acking_work(&self.scene, token, false);
+        outcome?;
+        claims::work_done(&self.scene, token);
+        self.scene.facts.lock().results.extend(result);
+        Ok(())
+    }
+
+    async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
+        let outcome = self.inner.renew_work_item_lock(token, extend_for).await;
+        if self.lives() {
+            claims::work_renewed(&self.scene, token, extend_for, outcome.is_ok());
+        }
+        outcome
+    }
+
+    async fn renew_session_lock(
+        &self,
+        owner_ids: &[&str],
+        extend_for: Duration,
+        idle_timeout: Duration,
+    ) -> Result<usize, ProviderError> {
+        self.inner.renew_session_lock(owner_ids, extend_for, idle_timeout).await
+    }
+
+    async fn cleanup_orphaned_sessions(&self, idle_timeout: Duration) -> Result<usize, ProviderError> {
+        self.inner.cleanup_orphaned_sessions(idle_timeout).await
+    }
+
+    async fn abandon_work_item(
+        &self,
+        token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError> {
+        let outcome = self.inner.abandon_work_item(token, delay, ignore_attempt).await;
+        self.scene.trace(|| format!("abandon work {token}: {outcome:?}"));
+        if outcome.is_ok() {
+            claims::work_given_back(&self.scene, token, ignore_attempt);
+        }
+        outcome
+    }
+
+    async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
+        let outcome = self.inner.renew_orchestration_item_lock(token, extend_for).await;
+        if self.lives() {
+            claims::turn_renewed(&self.scene, token, extend_for, outcome.is_ok());
+        }
+        outcome
+    }
+
+    async fn enqueue_for_orchestrator(&self, item: WorkItem, delay: Option<Duration>) -> Result<(), ProviderError> {
+        self.inner.enqueue_for_orchestrator(item, delay).await
+    }
+
+    fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
+        self.inner.as_management_capability()
+    }
+
+    async fn get_custom_status(
+        &self,
+        instance: &str,
+        last_seen_version: u64,
+    ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
+        self.inner.get_custom_status(instance, last_seen_version).await
+    }
+
+    async fn get_kv_value(&self, instance: &str, key: &str) -> Result<Option<String>, ProviderError> {
+        self.inner.get_kv_value(instance, key).await
+    }
+
+    async fn get_kv_all_values(&self, instance: &str) -> Result<HashMap<String, String>, ProviderError> {
+        self.inner.get_kv_all_values(instance).await
+    }
+
+    async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>, ProviderError> {
+        self.inner.get_instance_stats(instance).await
+    }
+}
