@@ -3,12 +3,11 @@
 use crate::ledger::Ledger;
 use crate::line::{Activity, Line, Turn};
 use async_trait::async_trait;
+use duroxide::Event;
 use duroxide::providers::{
-    DispatcherCapabilityFilter, ExecutionMetadata, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
-    ScheduledActivityIdentifier, SessionFetchConfig, TagFilter, WorkItem,
+    ExecutionMetadata, Provider, ProviderError, ScheduledActivityIdentifier, SessionFetchConfig, TagFilter, WorkItem,
 };
-use duroxide::{Event, SystemStats};
-use std::collections::HashMap;
+use perennial_interpose::{Interpose, Interposed};
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +20,8 @@ pub struct Witness {
 
 impl Witness {
     /// Wraps `inner`.
-    pub fn new(inner: Arc<dyn Provider>, ledger: Arc<Ledger>) -> Arc<Self> {
-        Arc::new(Self { inner, ledger })
+    pub fn new(inner: Arc<dyn Provider>, ledger: Arc<Ledger>) -> Arc<Interposed<Self>> {
+        Arc::new(Interposed::new(Self { inner, ledger }))
     }
 }
 
@@ -82,24 +81,9 @@ fn done(completion: &WorkItem) -> Option<Line> {
 }
 
 #[async_trait]
-impl Provider for Witness {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn version(&self) -> &str {
-        self.inner.version()
-    }
-
-    async fn fetch_orchestration_item(
-        &self,
-        lock_timeout: Duration,
-        poll_timeout: Duration,
-        filter: Option<&DispatcherCapabilityFilter>,
-    ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
-        self.inner
-            .fetch_orchestration_item(lock_timeout, poll_timeout, filter)
-            .await
+impl Interpose for Witness {
+    fn inner(&self) -> &dyn Provider {
+        &*self.inner
     }
 
     async fn ack_orchestration_item(
@@ -130,40 +114,6 @@ impl Provider for Witness {
         Ok(())
     }
 
-    async fn abandon_orchestration_item(
-        &self,
-        lock_token: &str,
-        delay: Option<Duration>,
-        ignore_attempt: bool,
-    ) -> Result<(), ProviderError> {
-        self.inner
-            .abandon_orchestration_item(lock_token, delay, ignore_attempt)
-            .await
-    }
-
-    async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
-        self.inner.read(instance).await
-    }
-
-    async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Result<Vec<Event>, ProviderError> {
-        self.inner.read_with_execution(instance, execution_id).await
-    }
-
-    async fn append_with_execution(
-        &self,
-        instance: &str,
-        execution_id: u64,
-        new_events: Vec<Event>,
-    ) -> Result<(), ProviderError> {
-        self.inner
-            .append_with_execution(instance, execution_id, new_events)
-            .await
-    }
-
-    async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
-        self.inner.enqueue_for_worker(item).await
-    }
-
     async fn fetch_work_item(
         &self,
         lock_timeout: Duration,
@@ -188,63 +138,5 @@ impl Provider for Witness {
             self.ledger.append(&line);
         }
         Ok(())
-    }
-
-    async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
-        self.inner.renew_work_item_lock(token, extend_for).await
-    }
-
-    async fn renew_session_lock(
-        &self,
-        owner_ids: &[&str],
-        extend_for: Duration,
-        idle_timeout: Duration,
-    ) -> Result<usize, ProviderError> {
-        self.inner.renew_session_lock(owner_ids, extend_for, idle_timeout).await
-    }
-
-    async fn cleanup_orphaned_sessions(&self, idle_timeout: Duration) -> Result<usize, ProviderError> {
-        self.inner.cleanup_orphaned_sessions(idle_timeout).await
-    }
-
-    async fn abandon_work_item(
-        &self,
-        token: &str,
-        delay: Option<Duration>,
-        ignore_attempt: bool,
-    ) -> Result<(), ProviderError> {
-        self.inner.abandon_work_item(token, delay, ignore_attempt).await
-    }
-
-    async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
-        self.inner.renew_orchestration_item_lock(token, extend_for).await
-    }
-
-    async fn enqueue_for_orchestrator(&self, item: WorkItem, delay: Option<Duration>) -> Result<(), ProviderError> {
-        self.inner.enqueue_for_orchestrator(item, delay).await
-    }
-
-    fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
-        self.inner.as_management_capability()
-    }
-
-    async fn get_custom_status(
-        &self,
-        instance: &str,
-        last_seen_version: u64,
-    ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
-        self.inner.get_custom_status(instance, last_seen_version).await
-    }
-
-    async fn get_kv_value(&self, instance: &str, key: &str) -> Result<Option<String>, ProviderError> {
-        self.inner.get_kv_value(instance, key).await
-    }
-
-    async fn get_kv_all_values(&self, instance: &str) -> Result<HashMap<String, String>, ProviderError> {
-        self.inner.get_kv_all_values(instance).await
-    }
-
-    async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>, ProviderError> {
-        self.inner.get_instance_stats(instance).await
     }
 }

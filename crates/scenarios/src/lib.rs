@@ -9,7 +9,7 @@
 //! A store's test crate implements [`Backend`] (and duroxide's `ProviderFactory`), and depends on `tokio` for the
 //! tests that the macros write:
 //!
-//! ```ignore
+//! ```text
 //! mod e2e { use super::*; perennial_scenarios::e2e_tests!(MyBackend::new()); }
 //! mod contract { use super::*; perennial_scenarios::contract_tests!(MyBackend::new()); }
 //! mod validation { use super::*; perennial_scenarios::validation_tests!(MyFactory::new()); }

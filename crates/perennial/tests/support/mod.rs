@@ -58,8 +58,9 @@ impl Medium for Directory {
 
 /// A medium with workflows on it.
 pub struct Fresh<M> {
-    media: Mutex<Vec<Arc<M>>>,
     last: Mutex<Option<Workflows>>,
+    // Dropped after the store that is on it.
+    media: Mutex<Vec<Arc<M>>>,
 }
 
 impl<M: Medium> Fresh<M> {

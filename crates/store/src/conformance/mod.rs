@@ -2,7 +2,7 @@
 //!
 //! Tell the suite how to make, reopen and (if you can) damage a store, and let the macro write the tests:
 //!
-//! ```ignore
+//! ```text
 //! use perennial_store::conformance::StoreFactory;
 //!
 //! struct Factory { /* where the data is */ }

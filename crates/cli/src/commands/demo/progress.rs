@@ -54,7 +54,7 @@ impl Progress {
         let now = Instant::now();
         let bar = output.is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{bar:32.green} {pos}/{len} orders  {wide_msg}");
+            let style = ProgressStyle::with_template("{bar:20.green} {pos}/{len} orders  {wide_msg}");
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar
         });

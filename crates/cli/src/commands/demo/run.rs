@@ -14,6 +14,7 @@ use duroxide::Client;
 use duroxide::providers::Provider;
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use perennial_bench::{Finished, Observed};
+use perennial_interpose::Interposed;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -158,7 +159,7 @@ async fn find_start(
 
 /// Places the batch, if that was not done, and watches until all its orders have ended.
 async fn watch(
-    observed: &Arc<Observed>,
+    observed: &Arc<Interposed<Observed>>,
     start: &Start,
     news: &mut UnboundedReceiver<News>,
     output: &mut Output,
