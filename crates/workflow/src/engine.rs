@@ -1,17 +1,14 @@
 //! The engine: what every operation works with.
 
-use crate::board::{Board, Body, Letter, Pin, Sort, Task};
+use crate::board::{Board, Body, Pin, Subject};
 use crate::instance::{self, Cache, Snapshot};
 use crate::meters::Meters;
 use crate::order::Sequencer;
-use crate::records::work::Activity;
-use crate::records::{message, partition};
+use crate::records::partition;
 use crate::settings::Settings;
 use crate::{error, recover};
 use duroxide::providers::{ProviderError, WorkItem};
-use perennial_store::{
-    Clock, Commit, Committed, Durability, Key, Order, Patient, Result, Slot, Store, SystemClock, Version,
-};
+use perennial_store::{Clock, Commit, Committed, Order, Patient, Result, Slot, Store, SystemClock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -119,6 +116,30 @@ impl Engine {
         Pin::of(pinned)
     }
 
+    /// Makes the lease that a token names last `extend` from now, and tells what it is on.
+    pub fn renew_lease(
+        &self,
+        operation: &'static str,
+        token: &str,
+        extend: Duration,
+        admits: impl Fn(&Subject) -> bool,
+    ) -> Result<Subject, ProviderError> {
+        let dead = || error::dead_token(operation);
+        let id = self.board.claim_of(token).ok_or_else(dead)?;
+        let (mut board, now_ms) = self.board.lock();
+        board.advance(now_ms);
+        let claim = board
+            .claim(id)
+            .filter(|claim| admits(&claim.subject))
+            .ok_or_else(dead)?;
+        if claim.until_ms <= now_ms && !claim.committing {
+            return Err(dead());
+        }
+        let subject = claim.subject.clone();
+        board.extend(id, now_ms + extend.as_millis() as u64);
+        Ok(subject)
+    }
+
     /// The body of a queued item, as the board keeps it.
     pub fn body(&self, item: WorkItem, bytes: usize) -> Body {
         if bytes <= self.settings.held_body_bytes {
@@ -127,108 +148,4 @@ impl Engine {
             Body::Stored
         }
     }
-}
-
-/// A message that a commit creates, before its version is known.
-pub struct Post {
-    pub instance: Arc<str>,
-    pub order: Order,
-    pub due_ms: u64,
-    pub sort: Sort,
-    pub body: Body,
-    /// Which operation of the commit creates it.
-    pub op: usize,
-}
-
-impl Post {
-    /// Prepares a message and the operation that creates it.
-    pub fn new(engine: &Engine, item: WorkItem, due_ms: u64, op: usize) -> Result<Option<(Self, perennial_store::Op)>> {
-        let Some(instance) = message::target(&item).map(Arc::<str>::from) else {
-            return Ok(None);
-        };
-        let order = engine.next_order();
-        let draft = message::draft(&instance, &item, order, due_ms, 0)?;
-        let sort = Sort::of(&item);
-        let body = engine.body(item, draft.body.len());
-        Ok(Some((
-            Self {
-                instance,
-                order,
-                due_ms,
-                sort,
-                body,
-                op,
-            },
-            perennial_store::Op::Create(draft),
-        )))
-    }
-
-    /// The message as it stands on the board once it is stored.
-    pub fn letter(&self, version: Version) -> Letter {
-        Letter {
-            version,
-            due_ms: self.due_ms,
-            attempts: 0,
-            noted: 0,
-            old: false,
-            sort: self.sort,
-            body: self.body.clone(),
-        }
-    }
-}
-
-/// An activity that a commit creates, before its version is known.
-pub struct Offer {
-    pub order: Order,
-    pub key: Key,
-    pub activity: Activity,
-    pub body: Body,
-    /// Which operation of the commit creates it.
-    pub op: usize,
-}
-
-impl Offer {
-    /// Prepares an activity and the operation that creates it; `None` for items that are not activities.
-    pub fn new(engine: &Engine, item: WorkItem, op: usize) -> Result<Option<(Self, perennial_store::Op)>> {
-        let Some(activity) = Activity::of(&item) else {
-            return Ok(None);
-        };
-        let order = engine.next_order();
-        let draft = crate::records::work::draft(&activity, &item, order, 0, 0)?;
-        let (key, body) = (draft.key.clone(), engine.body(item, draft.body.len()));
-        Ok(Some((
-            Self {
-                order,
-                key,
-                activity,
-                body,
-                op,
-            },
-            perennial_store::Op::Create(draft),
-        )))
-    }
-
-    /// The activity as it stands on the board once it is stored.
-    pub fn task(&self, version: Version) -> Task {
-        Task {
-            key: self.key.clone(),
-            version,
-            activity: self.activity.clone(),
-            attempts: 0,
-            noted: 0,
-            old: false,
-            body: self.body.clone(),
-            due_ms: 0,
-        }
-    }
-}
-
-/// The version that an operation wrote. A store that does not tell breaks the contract.
-pub fn written(committed: &Committed, op: usize) -> Version {
-    committed.version(op).cloned().unwrap_or_else(|| Version::number(0))
-}
-
-/// How a delivery count is written down: at once and for good if the item may have brought down a process before.
-pub fn note_durability(old: bool) -> Durability {
-    if old { Durability::Durable } else { Durability::Relaxed }
 }

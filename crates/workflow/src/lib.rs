@@ -21,6 +21,7 @@ mod meters;
 mod order;
 mod provider;
 mod provider_admin;
+mod queued;
 mod records;
 mod recover;
 mod send;

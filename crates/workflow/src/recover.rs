@@ -175,7 +175,7 @@ async fn release(engine: &Engine, mut record: Record, place: Place, queued: &Que
     let committed = engine
         .commit(Commit::new(vec![Op::Replace(draft, record.version)]))
         .await?;
-    record.version = crate::engine::written(&committed, 0);
+    record.version = crate::queued::written(&committed, 0);
     record.place = Some(place);
     Ok(record)
 }

@@ -1,8 +1,9 @@
 //! Messages and activities from outside: clients, and tests that fill queues by hand.
 
-use crate::engine::{Engine, Offer, Post, written};
+use crate::engine::Engine;
 use crate::error::{from_store, wrong_item};
 use crate::instance::Snapshot;
+use crate::queued::{Offer, Post, written};
 use crate::records::head::Head;
 use crate::records::partition;
 use crate::shield::Shield;

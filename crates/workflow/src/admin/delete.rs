@@ -9,15 +9,18 @@ use crate::records::{instance_of, message, partition, work};
 use crate::send::slot_of;
 use crate::shield::Shield;
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter, ProviderError};
-use perennial_store::{Commit, Error, Key, ListFilter, Op, Order, Partition, ScanQuery};
+use perennial_store::{Commit, Error, Key, ListFilter, Op, Order, Partition, ScanQuery, Version};
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 use tracing::info;
 
 const OPERATION: &str = "delete_instances_atomic";
 const PAGE: usize = 1_000;
 /// How often a deletion is tried again when turns of the same instances overtake it.
 const TRIES: usize = 16;
+/// How long a deletion waits for what is under way before it tries again.
+const WAIT: Duration = Duration::from_millis(20);
 
 /// Deletes instances with everything they own, all or none.
 pub async fn atomically(
@@ -31,7 +34,7 @@ pub async fn atomically(
         for _ in 1..TRIES {
             match attempt(&engine, &ids, force).await? {
                 Some(result) => return Ok(result),
-                None => continue,
+                None => engine.clock.sleep(WAIT).await,
             }
         }
         let message = "the instances are too busy to be deleted: cancel them first, or try again";
@@ -40,7 +43,7 @@ pub async fn atomically(
     .await
 }
 
-/// One try; `None` if a turn came in between.
+/// One try; `None` if a turn or an activity came in between.
 async fn attempt(
     engine: &Engine,
     ids: &HashSet<String>,
@@ -71,13 +74,17 @@ async fn attempt(
         result.instances_deleted += 1;
         result.executions_deleted += executions;
         result.events_deleted += events;
-        let queued: Vec<Order> = gone.iter().filter_map(queued_order).collect();
+        let queued: Vec<Order> = gone.iter().filter_map(|(key, _)| queued_order(key)).collect();
         result.queue_messages_deleted += queued.len() as u64;
         deleted.push((id, queued));
-        commit.ops.extend(gone.into_iter().map(Op::Remove));
+        commit.ops.extend(gone.into_iter().map(removal));
     }
     if commit.ops.is_empty() {
         return Ok(Some(result));
+    }
+    // Whoever has committed and not yet told the board would put back there what is deleted here.
+    if engine.board.lock().0.is_committing(ids) {
+        return Ok(None);
     }
     match engine.commit(commit).await {
         Ok(_) => {
@@ -107,7 +114,17 @@ async fn check_children(engine: &Engine, id: &str, ids: &HashSet<String>) -> Res
     }
 }
 
-async fn everything_else(engine: &Engine, partition: &Partition) -> Result<Vec<Key>, Error> {
+/// How a record goes. An activity that ends before it is deleted would leave its result behind: then all is looked at
+/// again.
+fn removal((key, version): (Key, Version)) -> Op {
+    if key.id.below(&work::root()).is_some() {
+        Op::Delete(key, version)
+    } else {
+        Op::Remove(key)
+    }
+}
+
+async fn everything_else(engine: &Engine, partition: &Partition) -> Result<Vec<(Key, Version)>, Error> {
     let head = Head::key_in(partition.clone());
     let mut query = ScanQuery::all(partition.clone(), PAGE).keys_only();
     let mut keys = Vec::new();
@@ -116,8 +133,8 @@ async fn everything_else(engine: &Engine, partition: &Partition) -> Result<Vec<K
         keys.extend(
             page.records
                 .into_iter()
-                .map(|record| record.key)
-                .filter(|key| *key != head),
+                .map(|record| (record.key, record.version))
+                .filter(|(key, _)| *key != head),
         );
         match page.next {
             Some(next) => query.after = Some(next),

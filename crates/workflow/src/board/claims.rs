@@ -90,6 +90,8 @@ impl Inner {
             return;
         }
         self.meters.lapses.increment(1);
+        // It stays lapsed, even if the clock is put back: its holder may have been told that it is lost.
+        claim.until_ms = 0;
         match claim.subject.clone() {
             Subject::Turn { instance, .. } => self.lapse_turn(&instance, id),
             Subject::Work { order } => self.lapse_task(order, id, now_ms),

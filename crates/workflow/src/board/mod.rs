@@ -26,7 +26,7 @@ use claims::Claim;
 use duroxide::providers::TagFilter;
 use parking_lot::{Mutex, MutexGuard};
 use perennial_store::{Clock, Order};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -102,6 +102,18 @@ impl Inner {
     #[cfg(feature = "testing")]
     pub fn claims(&self) -> usize {
         self.claims.len()
+    }
+
+    /// Whether a commit is under way that rests on a claim on one of these instances or their activities.
+    pub fn is_committing(&self, instances: &HashSet<String>) -> bool {
+        let mut under_way = self.claims.values().filter(|claim| claim.committing);
+        under_way.any(|claim| match &claim.subject {
+            Subject::Turn { instance, .. } => instances.contains(&**instance),
+            Subject::Work { order } => {
+                let task = self.work.task(*order);
+                task.is_some_and(|task| instances.contains(&*task.activity.instance))
+            }
+        })
     }
 
     /// Messages and activities that nobody works on.

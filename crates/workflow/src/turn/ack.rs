@@ -2,9 +2,10 @@
 
 use super::plan::{DuplicateEvent, Ground, Plan, check_events, plan};
 use crate::board::{ClaimId, Pin, Subject};
-use crate::engine::{Engine, written};
+use crate::engine::Engine;
 use crate::error::{dead_token, from_store};
 use crate::instance::{self, Snapshot};
+use crate::queued::written;
 use crate::records::partition;
 use crate::shield::Shield;
 use duroxide::Event;

@@ -1,11 +1,13 @@
 //! Handing out a turn.
 
 use crate::board::{Body, ClaimId, Letter, Pin, Sort, Subject, Waiting, Want, Window, waited};
-use crate::engine::{Engine, note_durability, written};
+use crate::engine::Engine;
 use crate::error::from_store;
 use crate::instance::Snapshot;
+use crate::queued::{note_durability, written};
 use crate::records::envelope::Envelope;
 use crate::records::message;
+use crate::shield::Shield;
 use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, ProviderError, WorkItem};
 use perennial_store::{Commit, Error, Op, Order};
@@ -120,7 +122,7 @@ fn take<'a>(
 
 /// Reads what the turn needs. `None` if it turns out that there is none to hand out.
 async fn prepare(
-    engine: &Engine,
+    engine: &Arc<Engine>,
     mut taken: Taken<'_>,
     window: &Window,
     lock: Duration,
@@ -152,8 +154,13 @@ async fn prepare(
         return Ok(None);
     };
     match note(engine, &taken).await {
-        // The instance was deleted meanwhile.
-        Err(Error::Conflict { .. }) => return Ok(None),
+        // The instance is being deleted: it stays claimed until that is done.
+        Err(Error::Conflict { .. }) => {
+            let orders = taken.orders();
+            engine.board.lock().0.uncount(&taken.instance, &orders);
+            taken.kept = true;
+            return Ok(None);
+        }
         outcome => outcome?,
     }
     let attempt = taken
@@ -282,7 +289,7 @@ fn set_aside(engine: &Engine, taken: &mut Taken<'_>) {
 
 /// Writes delivery counts down where memory is not enough: a message that was delivered before, or that was
 /// there when the store was opened, may be the one that brings the process down.
-async fn note(engine: &Engine, taken: &Taken<'_>) -> Result<(), Error> {
+async fn note(engine: &Arc<Engine>, taken: &Taken<'_>) -> Result<(), Error> {
     let mut ops = Vec::new();
     let mut noted = Vec::new();
     let mut durability = note_durability(false);
@@ -309,16 +316,19 @@ async fn note(engine: &Engine, taken: &Taken<'_>) -> Result<(), Error> {
     if ops.is_empty() {
         return Ok(());
     }
-    let committed = engine
-        .commit(Commit {
-            ops,
-            durability,
-            ..Commit::default()
-        })
-        .await?;
-    let (mut board, _) = engine.board.lock();
-    for (order, attempts, op) in noted {
-        board.noted(&taken.instance, order, attempts, written(&committed, op));
-    }
-    Ok(())
+    let commit = Commit {
+        ops,
+        durability,
+        ..Commit::default()
+    };
+    let (engine, instance) = (Arc::clone(engine), Arc::clone(&taken.instance));
+    Shield::new(async move {
+        let committed = engine.commit(commit).await?;
+        let (mut board, _) = engine.board.lock();
+        for (order, attempts, op) in noted {
+            board.noted(&instance, order, attempts, written(&committed, op));
+        }
+        Ok(())
+    })
+    .await
 }

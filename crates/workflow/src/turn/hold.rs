@@ -37,15 +37,7 @@ pub fn abandon(
 
 /// Makes a lease on a turn last `extend` from now.
 pub fn renew(engine: &Engine, token: &str, extend: Duration) -> Result<(), ProviderError> {
-    const OPERATION: &str = "renew_orchestration_item_lock";
-    let id = engine.board.claim_of(token).ok_or_else(|| dead_token(OPERATION))?;
-    let (mut board, now_ms) = engine.board.lock();
-    board.advance(now_ms);
-    let claim = board.claim(id).ok_or_else(|| dead_token(OPERATION))?;
-    let is_turn = matches!(claim.subject, Subject::Turn { .. });
-    if !is_turn || (claim.until_ms <= now_ms && !claim.committing) {
-        return Err(dead_token(OPERATION));
-    }
-    board.extend(id, now_ms + extend.as_millis() as u64);
+    let is_turn = |subject: &Subject| matches!(subject, Subject::Turn { .. });
+    engine.renew_lease("renew_orchestration_item_lock", token, extend, is_turn)?;
     Ok(())
 }

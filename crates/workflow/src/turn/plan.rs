@@ -2,8 +2,9 @@
 
 use super::ack::Turn;
 use crate::admin::totals;
-use crate::engine::{Engine, Offer, Post};
+use crate::engine::Engine;
 use crate::instance::{History, Snapshot};
+use crate::queued::{Offer, Post};
 use crate::records::custom_status::CustomStatus;
 use crate::records::execution::{Ended, Execution};
 use crate::records::head::Head;

@@ -1,8 +1,9 @@
 //! Finishing an activity: its record goes and its result comes, in one commit.
 
 use crate::board::{ClaimId, Subject, Task};
-use crate::engine::{Engine, Post, written};
+use crate::engine::Engine;
 use crate::error::{dead_token, from_store, wrong_item};
+use crate::queued::{Post, written};
 use crate::shield::Shield;
 use duroxide::providers::{ProviderError, WorkItem};
 use perennial_store::{Commit, Op, Order};

@@ -1,10 +1,12 @@
 //! Handing out an activity.
 
 use crate::board::{Body, ClaimId, Subject, Task, Waiting, Want, WorkWant, waited};
-use crate::engine::{Engine, note_durability, written};
+use crate::engine::Engine;
 use crate::error::from_store;
+use crate::queued::{note_durability, written};
 use crate::records::envelope::Envelope;
 use crate::records::work;
+use crate::shield::Shield;
 use duroxide::providers::{ProviderError, SessionFetchConfig, TagFilter, WorkItem};
 use perennial_store::{Commit, Error, Op, Order};
 use std::sync::Arc;
@@ -111,7 +113,7 @@ fn take<'a>(engine: &'a Engine, worker: &Worker, waiting: Option<&Waiting>) -> O
 }
 
 /// Reads what is not in memory. `None` if the activity is gone.
-async fn prepare(engine: &Engine, mut taken: Taken<'_>, worker: &Worker) -> Result<Option<Fetched>, Error> {
+async fn prepare(engine: &Arc<Engine>, mut taken: Taken<'_>, worker: &Worker) -> Result<Option<Fetched>, Error> {
     let item = match open(engine, &taken.task).await {
         Err(Error::Corrupt(why)) => {
             error!(instance = %taken.task.activity.instance, why, "an activity cannot be read: it is set aside");
@@ -122,13 +124,18 @@ async fn prepare(engine: &Engine, mut taken: Taken<'_>, worker: &Worker) -> Resu
         other => other?,
     };
     let Some(item) = item else {
+        // It is being cancelled, and stays claimed until that is done.
+        taken.kept = true;
         return Ok(None);
     };
     let task = &taken.task;
     if task.old || task.attempts > 1 {
         match note(engine, taken.order, task, &item).await {
-            // The activity was cancelled meanwhile.
-            Err(Error::Conflict { .. }) => return Ok(None),
+            // The activity is being cancelled: it stays claimed until that is done.
+            Err(Error::Conflict { .. }) => {
+                taken.kept = true;
+                return Ok(None);
+            }
             outcome => outcome?,
         }
     }
@@ -165,7 +172,7 @@ async fn open(engine: &Engine, task: &Task) -> Result<Option<Arc<WorkItem>>, Err
 }
 
 /// Writes the delivery count down: this activity may be the one that brings the process down.
-async fn note(engine: &Engine, order: Order, task: &Task, item: &WorkItem) -> Result<(), Error> {
+async fn note(engine: &Arc<Engine>, order: Order, task: &Task, item: &WorkItem) -> Result<(), Error> {
     let draft = work::draft(&task.activity, item, order, task.due_ms, task.attempts)?;
     let ops = vec![Op::Replace(draft, task.version.clone())];
     let commit = Commit {
@@ -173,11 +180,12 @@ async fn note(engine: &Engine, order: Order, task: &Task, item: &WorkItem) -> Re
         durability: note_durability(task.old),
         ..Commit::default()
     };
-    let committed = engine.commit(commit).await?;
-    engine
-        .board
-        .lock()
-        .0
-        .noted_task(order, task.attempts, written(&committed, 0));
-    Ok(())
+    let (engine, attempts) = (Arc::clone(engine), task.attempts);
+    Shield::new(async move {
+        let committed = engine.commit(commit).await?;
+        let version = written(&committed, 0);
+        engine.board.lock().0.noted_task(order, attempts, version);
+        Ok(())
+    })
+    .await
 }

@@ -33,21 +33,14 @@ pub fn abandon(
 /// Makes a lease on an activity last `extend` from now. It fails if the activity was cancelled: that is how a
 /// worker learns of it.
 pub fn renew(engine: &Engine, token: &str, extend: Duration) -> Result<(), ProviderError> {
-    const OPERATION: &str = "renew_work_item_lock";
-    let id = engine.board.claim_of(token).ok_or_else(|| dead_token(OPERATION))?;
-    let (mut board, now_ms) = engine.board.lock();
-    board.advance(now_ms);
-    let claim = board.claim(id).ok_or_else(|| dead_token(OPERATION))?;
-    let Subject::Work { order } = claim.subject else {
-        return Err(dead_token(OPERATION));
-    };
-    if claim.until_ms <= now_ms && !claim.committing {
-        return Err(dead_token(OPERATION));
-    }
-    board.extend(id, now_ms + extend.as_millis() as u64);
-    let session = board.work().task(order).and_then(|task| task.activity.session.clone());
-    if let Some(session) = session {
-        board.sessions().used(&session, now_ms);
+    let is_work = |subject: &Subject| matches!(subject, Subject::Work { .. });
+    let subject = engine.renew_lease("renew_work_item_lock", token, extend, is_work)?;
+    if let Subject::Work { order } = subject {
+        let (mut board, now_ms) = engine.board.lock();
+        let session = board.work().task(order).and_then(|task| task.activity.session.clone());
+        if let Some(session) = session {
+            board.sessions().used(&session, now_ms);
+        }
     }
     Ok(())
 }

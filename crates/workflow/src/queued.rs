@@ -1,0 +1,113 @@
+//! Messages and activities on their way into a queue: what a commit creates and what the board is told afterwards.
+
+use crate::board::{Body, Letter, Sort, Task};
+use crate::engine::Engine;
+use crate::records::work::Activity;
+use crate::records::{message, work};
+use duroxide::providers::WorkItem;
+use perennial_store::{Committed, Durability, Key, Op, Order, Result, Version};
+use std::sync::Arc;
+
+/// A message that a commit creates, before its version is known.
+pub struct Post {
+    pub instance: Arc<str>,
+    pub order: Order,
+    pub due_ms: u64,
+    pub sort: Sort,
+    pub body: Body,
+    /// Which operation of the commit creates it.
+    pub op: usize,
+}
+
+impl Post {
+    /// Prepares a message and the operation that creates it.
+    pub fn new(engine: &Engine, item: WorkItem, due_ms: u64, op: usize) -> Result<Option<(Self, Op)>> {
+        let Some(instance) = message::target(&item).map(Arc::<str>::from) else {
+            return Ok(None);
+        };
+        let order = engine.next_order();
+        let draft = message::draft(&instance, &item, order, due_ms, 0)?;
+        let sort = Sort::of(&item);
+        let body = engine.body(item, draft.body.len());
+        Ok(Some((
+            Self {
+                instance,
+                order,
+                due_ms,
+                sort,
+                body,
+                op,
+            },
+            Op::Create(draft),
+        )))
+    }
+
+    /// The message as it stands on the board once it is stored.
+    pub fn letter(&self, version: Version) -> Letter {
+        Letter {
+            version,
+            due_ms: self.due_ms,
+            attempts: 0,
+            noted: 0,
+            old: false,
+            sort: self.sort,
+            body: self.body.clone(),
+        }
+    }
+}
+
+/// An activity that a commit creates, before its version is known.
+pub struct Offer {
+    pub order: Order,
+    pub key: Key,
+    pub activity: Activity,
+    pub body: Body,
+    /// Which operation of the commit creates it.
+    pub op: usize,
+}
+
+impl Offer {
+    /// Prepares an activity and the operation that creates it; `None` for items that are not activities.
+    pub fn new(engine: &Engine, item: WorkItem, op: usize) -> Result<Option<(Self, Op)>> {
+        let Some(activity) = Activity::of(&item) else {
+            return Ok(None);
+        };
+        let order = engine.next_order();
+        let draft = work::draft(&activity, &item, order, 0, 0)?;
+        let (key, body) = (draft.key.clone(), engine.body(item, draft.body.len()));
+        Ok(Some((
+            Self {
+                order,
+                key,
+                activity,
+                body,
+                op,
+            },
+            Op::Create(draft),
+        )))
+    }
+
+    /// The activity as it stands on the board once it is stored.
+    pub fn task(&self, version: Version) -> Task {
+        Task {
+            key: self.key.clone(),
+            version,
+            activity: self.activity.clone(),
+            attempts: 0,
+            noted: 0,
+            old: false,
+            body: self.body.clone(),
+            due_ms: 0,
+        }
+    }
+}
+
+/// The version that an operation wrote. A store that does not tell breaks the contract.
+pub fn written(committed: &Committed, op: usize) -> Version {
+    committed.version(op).cloned().unwrap_or_else(|| Version::number(0))
+}
+
+/// How a delivery count is written down: at once and for good if the item may have brought down a process before.
+pub fn note_durability(old: bool) -> Durability {
+    if old { Durability::Durable } else { Durability::Relaxed }
+}
