@@ -61,6 +61,16 @@ impl Patient {
         }
     }
 
+    /// Reads a record, however long it takes: who does not know what became of a commit cannot go on.
+    async fn find_out(&self, key: &Key) -> Result<Option<Record>> {
+        loop {
+            match self.get(key).await {
+                Err(Error::Throttled { .. } | Error::Unavailable(_)) => self.clock.sleep(LONGEST_WAIT).await,
+                answer => return answer,
+            }
+        }
+    }
+
     /// What became of a commit whose reply was lost; `None` if it did not happen.
     async fn resolve(&self, commit: &Commit) -> Result<Option<Committed>> {
         let written = commit.ops.iter().find(|op| op.draft().is_some());
@@ -68,7 +78,7 @@ impl Patient {
         let Some(witness) = written.or_else(deleted) else {
             return Ok(None);
         };
-        let found = self.get(witness.key()).await?;
+        let found = self.find_out(witness.key()).await?;
         let happened = match (witness.draft(), &found) {
             (Some(draft), Some(record)) => record.body == draft.body && record.place == draft.place,
             (Some(_), None) => false,
@@ -80,7 +90,7 @@ impl Patient {
         let mut versions = Vec::with_capacity(commit.ops.len());
         for op in &commit.ops {
             versions.push(match op.draft() {
-                Some(draft) => self.get(&draft.key).await?.map(|record| record.version),
+                Some(draft) => self.find_out(&draft.key).await?.map(|record| record.version),
                 None => None,
             });
         }
