@@ -87,36 +87,31 @@ impl Driver {
                 .await;
         }
         let fates = flow.fates();
+        if flow.ending == Ending::ForceDelete {
+            self.delete(name, &fates, true).await;
+        }
         for (instance, fate) in &fates {
-            if flow.ending == Ending::ForceDelete && fate.result.is_none() {
-                continue;
-            }
-            if !self.acked(name, "delete") {
-                self.until_ended(instance).await;
-            }
+            self.until_ended(instance).await;
             if !fate.deleted {
                 self.check_fate(instance, fate).await;
             }
         }
         match flow.ending {
-            Ending::Delete | Ending::ForceDelete => {
-                let force = flow.ending == Ending::ForceDelete;
-                self.check_deleted_later(&fates);
-                self.call(name, "delete", |_| self.client.delete_instance(name, force))
-                    .await;
-            }
+            Ending::Delete => self.delete(name, &fates, false).await,
             Ending::Prune => self.prune(name, "prune late").await,
-            Ending::Stay | Ending::Cancel => {}
+            Ending::Stay | Ending::Cancel | Ending::ForceDelete => {}
         }
     }
 
-    fn check_deleted_later(&self, fates: &BTreeMap<String, Fate>) {
-        let mut facts = self.scene.facts.lock();
+    /// Deletes a workflow with all that it has started and waited for.
+    async fn delete(&self, name: &str, fates: &BTreeMap<String, Fate>, force: bool) {
         let gone = fates
             .iter()
             .filter(|(_, fate)| fate.deleted)
             .map(|(name, _)| name.clone());
-        facts.deleted.extend(gone);
+        self.scene.facts.lock().deleted.extend(gone);
+        self.call(name, "delete", |_| self.client.delete_instance(name, force))
+            .await;
     }
 
     async fn prune(&self, name: &str, call: &str) {
@@ -126,11 +121,6 @@ impl Driver {
         };
         self.call(name, call, |_| self.client.prune_executions(name, options()))
             .await;
-    }
-
-    fn acked(&self, instance: &str, call: &str) -> bool {
-        let name = (instance.to_owned(), call.to_owned());
-        self.scene.facts.lock().acked.contains(&name)
     }
 
     /// Makes a call until it is acknowledged, unless it was in a process before.
@@ -159,7 +149,7 @@ impl Driver {
                     return;
                 }
                 // A deletion or pruning that was made and not acknowledged finds nothing the second time.
-                Err(why) if attempt > 1 && format!("{why:?}").contains("not found") => {
+                Err(why) if attempt > 1 && format!("{why:?}").contains("NotFound") => {
                     self.scene.facts.lock().acked.insert(name.clone());
                     return;
                 }
@@ -182,13 +172,7 @@ impl Driver {
     /// Waits until an instance lingers, or has ended, or is gone.
     async fn until_lingering(&self, instance: &str) {
         let lingers = |kind: &EventKind| matches!(kind, EventKind::ActivityScheduled { name, .. } if name == "Linger");
-        let gone = self.acked(instance, "delete")
-            || self
-                .scene
-                .facts
-                .lock()
-                .tried
-                .contains_key(&(instance.to_owned(), "delete".to_owned()));
+        let gone = self.scene.facts.lock().deleted.contains(instance);
         if !gone {
             self.until(instance, |history| {
                 ended(history) || history.iter().any(|event| lingers(&event.kind))

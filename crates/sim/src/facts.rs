@@ -42,6 +42,8 @@ pub struct Facts {
     pub process: u32,
     /// Turns that were acknowledged.
     pub turns: Vec<Turn>,
+    /// Activities that were ever stored.
+    pub scheduled: BTreeSet<Activity>,
     /// Activities whose result was acknowledged.
     pub results: BTreeSet<Activity>,
     /// Activities that began, by what they are for: flaky ones fail by their place in this order.

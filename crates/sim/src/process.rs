@@ -92,7 +92,7 @@ async fn work(scene: &Arc<Scene>, life: &Arc<Life>, disk: &MemoryDisk) -> End {
     };
     let witness = Witness::new(workflows.clone(), Arc::clone(&raw), Arc::clone(scene), Arc::clone(life));
     let driver = Driver::new(Arc::clone(scene), witness.clone());
-    let runtime = run_until_done(scene, life, &witness, &driver).await;
+    let runtime = run_until_done(scene, &witness, &driver).await;
     check::settled(scene, &workflows, &raw).await;
     runtime.shutdown(None).await;
     check::at_the_end(scene, &workflows, &raw).await;
@@ -105,9 +105,9 @@ async fn work(scene: &Arc<Scene>, life: &Arc<Life>, disk: &MemoryDisk) -> End {
 }
 
 /// Runs the runtime and the clients, until the clients are done.
-async fn run_until_done(scene: &Arc<Scene>, life: &Arc<Life>, witness: &Arc<Witness>, driver: &Driver) -> Arc<Runtime> {
+async fn run_until_done(scene: &Arc<Scene>, witness: &Arc<Witness>, driver: &Driver) -> Arc<Runtime> {
     let mut clients = Box::pin(driver.run());
-    let mut runtime = start(scene, life, witness).await;
+    let mut runtime = start(scene, witness).await;
     let now_ms = scene.clock.true_ms();
     for at_ms in scene.config.bounces_ms.iter().filter(|at| **at > now_ms) {
         let wait_ms = at_ms.saturating_sub(scene.clock.true_ms());
@@ -121,7 +121,7 @@ async fn run_until_done(scene: &Arc<Scene>, life: &Arc<Life>, witness: &Arc<Witn
         let restarting = async {
             stopping.shutdown(Some(1_000)).await;
             scene.trace(|| "the runtime is down".to_owned());
-            start(scene, life, witness).await
+            start(scene, witness).await
         };
         let mut restarting = Box::pin(restarting);
         runtime = tokio::select! {
@@ -134,8 +134,8 @@ async fn run_until_done(scene: &Arc<Scene>, life: &Arc<Life>, witness: &Arc<Witn
     runtime
 }
 
-async fn start(scene: &Arc<Scene>, life: &Arc<Life>, witness: &Arc<Witness>) -> Arc<Runtime> {
-    let activities = workflow::activities(scene, life);
+async fn start(scene: &Arc<Scene>, witness: &Arc<Witness>) -> Arc<Runtime> {
+    let activities = workflow::activities(scene);
     Runtime::start_with_options(witness.clone(), activities, workflow::workflows(), options(scene)).await
 }
 

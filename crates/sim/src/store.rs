@@ -1,6 +1,7 @@
 //! A store that fails as it is told.
 
 use crate::clock::pause;
+use crate::facts::Activity;
 use crate::fault::{Fault, Operation};
 use crate::scene::{Life, Scene};
 use async_trait::async_trait;
@@ -110,7 +111,11 @@ impl SimStore {
         if fault == Some(Fault::LostRequest) {
             return Err(Error::UnknownOutcome("simulated".to_owned()));
         }
+        let scheduled: Vec<Activity> = commit.ops.iter().filter_map(scheduled).collect();
         let answer = self.inner.commit(commit).await;
+        if answer.is_ok() {
+            self.scene.facts.lock().scheduled.extend(scheduled);
+        }
         drop(line);
         if let Err(error) = &answer {
             self.scene.trace(|| format!("#{call} {error}"));
@@ -125,6 +130,15 @@ impl SimStore {
 
 fn lost_read() -> Error {
     Error::Unavailable("simulated: the answer was lost".to_owned())
+}
+
+/// The activity that an operation stores, if it does.
+fn scheduled(op: &Op) -> Option<Activity> {
+    let key = &op.draft()?.key;
+    let mut parts = key.id.as_str().strip_prefix("work/")?.split('/');
+    let mut number = || u64::from_str_radix(parts.next()?, 16).ok();
+    let instance = key.partition.as_str().strip_prefix("wf:")?;
+    Some((instance.to_owned(), number()?, number()?))
 }
 
 /// A commit in one line.

@@ -49,6 +49,10 @@ impl Witness {
         page.map_or(0, |page| page.records.len())
     }
 
+    fn is_being_deleted(&self, instance: &str) -> bool {
+        self.scene.facts.lock().deleted.contains(instance)
+    }
+
     fn turn_handed_out(&self, item: &OrchestrationItem, token: &str, attempt: u32, lock: Duration) {
         let kinds: Vec<String> = item.messages.iter().map(brief).collect();
         let (instance, execution) = (&item.instance, item.execution_id);
@@ -59,7 +63,7 @@ impl Witness {
             )
         });
         let stored = self.stored(instance, RecordId::of("msg"));
-        if stored < item.messages.len() {
+        if stored < item.messages.len() && !self.is_being_deleted(instance) {
             let count = item.messages.len();
             self.scene.blame(format!(
                 "{count} messages of {instance} were handed out, {stored} are stored"
@@ -81,9 +85,18 @@ impl Witness {
         let (instance, execution, id) = &activity;
         self.scene
             .trace(|| format!("work {instance}/{execution}/{id} attempt {attempt} token {token}"));
-        if self.stored(instance, RecordId::of("work").number(*execution).number(*id)) == 0 {
+        let (was_stored, was_acked) = {
+            let facts = self.scene.facts.lock();
+            (facts.scheduled.contains(&activity), facts.results.contains(&activity))
+        };
+        if !was_stored {
             self.scene.blame(format!(
-                "activity {id} of {instance}/{execution} was handed out and is not stored"
+                "activity {id} of {instance}/{execution} was handed out before it was stored"
+            ));
+        }
+        if was_acked {
+            self.scene.blame(format!(
+                "activity {id} of {instance}/{execution} was handed out again after its result was acknowledged"
             ));
         }
         claims::work_handed_out(&self.scene, activity, token, attempt, lock);

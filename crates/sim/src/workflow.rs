@@ -2,7 +2,7 @@
 
 use crate::clock::pause;
 use crate::program::{Script, Step, TIMER_UNIT_MS, tell_values};
-use crate::scene::{Life, Scene};
+use crate::scene::Scene;
 use crate::witness::told;
 use duroxide::runtime::registry::{ActivityRegistry, OrchestrationRegistry};
 use duroxide::{ActivityContext, BackoffStrategy, OrchestrationContext, RetryPolicy};
@@ -23,10 +23,10 @@ pub fn workflows() -> OrchestrationRegistry {
 }
 
 /// Its activities.
-pub fn activities(scene: &Arc<Scene>, life: &Arc<Life>) -> ActivityRegistry {
+pub fn activities(scene: &Arc<Scene>) -> ActivityRegistry {
     let stage = |kind: &'static str| {
-        let (scene, life) = (Arc::clone(scene), Arc::clone(life));
-        move |ctx: ActivityContext, input: String| act(kind, Arc::clone(&scene), Arc::clone(&life), ctx, input)
+        let scene = Arc::clone(scene);
+        move |ctx: ActivityContext, input: String| act(kind, Arc::clone(&scene), ctx, input)
     };
     ActivityRegistry::builder()
         .register("Echo", stage("Echo"))
@@ -35,9 +35,9 @@ pub fn activities(scene: &Arc<Scene>, life: &Arc<Life>) -> ActivityRegistry {
         .build()
 }
 
-async fn act(kind: &'static str, scene: Arc<Scene>, life: Arc<Life>, ctx: ActivityContext, input: String) -> Outcome {
+async fn act(kind: &'static str, scene: Arc<Scene>, ctx: ActivityContext, input: String) -> Outcome {
     let (id, input) = told(&input)?;
-    let place = begin(&scene, &life, &ctx, id, input);
+    let place = begin(&scene, &ctx, id, input);
     let (number, rest) = input.split_once(' ').unwrap_or((input, ""));
     let number: u64 = number.parse().map_err(|_| format!("{input:?} is no input"))?;
     match kind {
@@ -56,23 +56,13 @@ async fn act(kind: &'static str, scene: Arc<Scene>, life: Arc<Life>, ctx: Activi
     }
 }
 
-/// An activity begins: none may whose result was acknowledged. Tells how many like it began before.
-fn begin(scene: &Scene, life: &Life, ctx: &ActivityContext, id: u64, input: &str) -> usize {
-    let (instance, execution) = (ctx.instance_id().to_owned(), ctx.execution_id());
-    let like = (instance.clone(), execution, input.to_owned());
-    let (again, place) = {
-        let mut facts = scene.facts.lock();
-        let again = facts.results.contains(&(instance.clone(), execution, id));
-        let like = facts.begun.entry(like).or_default();
-        like.insert(id);
-        (again, like.range(..id).count())
-    };
-    if again && !life.is_over() {
-        scene.blame(format!(
-            "activity {id} of {instance}/{execution} runs again after its result was acknowledged"
-        ));
-    }
-    place
+/// An activity begins; tells how many like it were scheduled before.
+fn begin(scene: &Scene, ctx: &ActivityContext, id: u64, input: &str) -> usize {
+    let like = (ctx.instance_id().to_owned(), ctx.execution_id(), input.to_owned());
+    let mut facts = scene.facts.lock();
+    let like = facts.begun.entry(like).or_default();
+    like.insert(id);
+    like.range(..id).count()
 }
 
 fn echo(ctx: &OrchestrationContext, ms: u64, bytes: usize) -> duroxide::DurableFuture<Outcome> {
