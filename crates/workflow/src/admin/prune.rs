@@ -19,7 +19,8 @@ pub async fn one(engine: &Engine, id: &str, options: &PruneOptions) -> Result<Pr
     let (_, head) = inspect::existing(engine, OPERATION, id).await?;
     let partition = partition(id);
     let mut ended = instance::executions(&*engine.store, &partition).await.map_err(failed)?;
-    ended.retain(|ended| ended.execution.id != head.execution.id);
+    // One that is later than the head which was read is current by now.
+    ended.retain(|ended| ended.execution.id < head.execution.id);
     // The current execution is the first of those that are kept.
     let kept_before = options.keep_last.map_or(0, |keep| (keep as usize).saturating_sub(1));
     ended.truncate(ended.len().saturating_sub(kept_before));
@@ -34,10 +35,20 @@ pub async fn one(engine: &Engine, id: &str, options: &PruneOptions) -> Result<Pr
         if ended.is_running() || !early {
             continue;
         }
-        let mut commit = Commit::new(pages(engine, &partition, ended.id).await.map_err(failed)?);
-        commit.ops.push(Op::Remove(Ended::key(&partition, ended.id)));
+        let key = Ended::key(&partition, ended.id);
+        let Some(record) = engine.store.get(&key).await.map_err(failed)? else {
+            continue;
+        };
+        let mut commit = Commit::new(vec![Op::Delete(key, record.version)]);
+        commit
+            .ops
+            .extend(pages(engine, &partition, ended.id).await.map_err(failed)?);
         totals::count_pruning(&mut commit, 1, ended.events);
-        engine.commit(commit).await.map_err(failed)?;
+        match engine.commit(commit).await {
+            // Somebody else has removed it: it counts once.
+            Err(Error::Conflict { .. }) => continue,
+            outcome => outcome.map_err(failed)?,
+        };
         result.executions_deleted += 1;
         result.events_deleted += ended.events;
     }
