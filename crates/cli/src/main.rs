@@ -18,7 +18,7 @@ use output::Output;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
-/// Durable storage for long-lived work: workflows that survive crashes, on a laptop's disk or in a cloud.
+/// Durable storage for long-lived work: workflows that survive crashes, on this machine's disk.
 #[derive(Debug, Parser)]
 #[command(name = "perennial", version, arg_required_else_help = true, after_long_help = EXIT_CODES)]
 struct Arguments {
