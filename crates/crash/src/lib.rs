@@ -6,7 +6,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`line`], [`ledger`] | what is written down outside the store |
+//! | [`mod@line`], [`ledger`] | what is written down outside the store |
 //! | [`case`], [`workflows`] | what the victim runs, and what must come of it |
 //! | [`witness`], [`report`] | how the ledger learns what the store acknowledged and what it recorded |
 //! | [`driver`], [`victim`] | how the victim goes on where it was killed |
