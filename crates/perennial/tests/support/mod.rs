@@ -21,6 +21,10 @@ pub trait Medium: Send + Sync {
     async fn open(&self) -> Arc<dyn Store>;
     /// What a crash does to what is there.
     fn crash(&self) {}
+    /// How workflows are opened on it.
+    fn settings() -> Settings {
+        Settings::default()
+    }
 }
 
 /// Memory that outlives the store on it.
@@ -38,6 +42,31 @@ impl Medium for Memory {
 
     fn crash(&self) {
         self.0.crash();
+    }
+}
+
+/// Memory under an engine that remembers nothing: every instance and every queued body is read whenever it is needed.
+pub struct Forgetful(Memory);
+
+#[async_trait]
+impl Medium for Forgetful {
+    fn new() -> Self {
+        Self(Memory::new())
+    }
+
+    async fn open(&self) -> Arc<dyn Store> {
+        self.0.open().await
+    }
+
+    fn crash(&self) {
+        self.0.crash();
+    }
+
+    fn settings() -> Settings {
+        Settings {
+            cache_bytes: 1,
+            held_body_bytes: 0,
+        }
     }
 }
 
@@ -86,7 +115,7 @@ impl<M: Medium> Fresh<M> {
     }
 
     async fn reopen(&self) -> Arc<dyn Provider> {
-        let workflows = Workflows::open(self.medium().open().await, Settings::default())
+        let workflows = Workflows::open(self.medium().open().await, M::settings())
             .await
             .unwrap();
         *self.last.lock().unwrap() = Some(workflows.clone());
