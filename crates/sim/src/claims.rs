@@ -10,13 +10,13 @@ fn until_ms(scene: &Scene, lease: Duration) -> u64 {
 }
 
 /// Whether a claim is still good when somebody else gets one.
-fn is_good(held: &Held, now_ms: u64) -> bool {
-    held.acking || held.until_ms > now_ms
+fn is_good(held: &Held, high_ms: u64) -> bool {
+    held.acking || held.until_ms > high_ms
 }
 
 /// Somebody got a turn.
 pub fn turn_handed_out(scene: &Scene, instance: &str, token: &str, attempt: u32, lease: Duration) {
-    let (now_ms, until_ms) = (scene.clock.now_ms(), until_ms(scene, lease));
+    let (high_ms, until_ms) = (scene.clock.high_ms(), until_ms(scene, lease));
     let mut blames = Vec::new();
     {
         let facts = &mut *scene.facts.lock();
@@ -26,20 +26,20 @@ pub fn turn_handed_out(scene: &Scene, instance: &str, token: &str, attempt: u32,
             acking: false,
         };
         if let Some(other) = facts.turn_claims.insert(instance.to_owned(), held)
-            && is_good(&other, now_ms)
+            && is_good(&other, high_ms)
         {
             blames.push(format!("{instance} is held by {} and {token}", other.token));
         }
         let process = facts.process;
         let before = facts.turn_deliveries.entry(instance.to_owned()).or_default();
-        if before.attempt > 0 && !before.forgiven && attempt <= before.attempt {
+        let least = before.attempt + 1;
+        if attempt < least {
             blames.push(format!(
-                "{instance} was handed out again as attempt {attempt} after {}",
-                before.attempt
+                "{instance} was handed out as attempt {attempt}, and it is the {least}th"
             ));
         }
         *before = Delivered {
-            attempt,
+            attempt: least,
             process,
             processes: 1,
             forgiven: false,
@@ -50,7 +50,7 @@ pub fn turn_handed_out(scene: &Scene, instance: &str, token: &str, attempt: u32,
 
 /// Somebody got an activity.
 pub fn work_handed_out(scene: &Scene, activity: Activity, token: &str, attempt: u32, lease: Duration) {
-    let (now_ms, until_ms) = (scene.clock.now_ms(), until_ms(scene, lease));
+    let (high_ms, until_ms) = (scene.clock.high_ms(), until_ms(scene, lease));
     let mut blames = Vec::new();
     {
         let facts = &mut *scene.facts.lock();
@@ -60,7 +60,7 @@ pub fn work_handed_out(scene: &Scene, activity: Activity, token: &str, attempt: 
             acking: false,
         };
         if let Some(other) = facts.work_claims.insert(activity.clone(), held)
-            && is_good(&other, now_ms)
+            && is_good(&other, high_ms)
         {
             blames.push(format!("activity {activity:?} is held by {} and {token}", other.token));
         }
@@ -74,7 +74,7 @@ pub fn work_handed_out(scene: &Scene, activity: Activity, token: &str, attempt: 
         }
         let is_new = before.process != process;
         *before = Delivered {
-            attempt,
+            attempt: least,
             process,
             processes: before.processes + u32::from(is_new),
             forgiven: false,
@@ -83,20 +83,19 @@ pub fn work_handed_out(scene: &Scene, activity: Activity, token: &str, attempt: 
     blames.into_iter().for_each(|blame| scene.blame(blame));
 }
 
-/// How high a delivery must count: higher than the one before, unless a crash came between. Then the count of an
-/// activity that had been through a crash already is durable, and any other counts as delivered once.
+/// How high a delivery must count: as often as it was handed out. A crash may take that back to once, unless the
+/// activity had been through a crash already: then every delivery was written down for good.
 fn least_attempt(before: &Delivered, process: u32) -> u32 {
+    let same_process = before.process == process;
     match before {
         Delivered { attempt: 0, .. } => 1,
+        Delivered { forgiven: true, .. } if !same_process => 1,
         Delivered {
             attempt,
             forgiven: true,
             ..
-        } => (*attempt).max(1).min(2 - u32::from(before.process == process)),
-        Delivered {
-            attempt, process: last, ..
-        } if *last == process => attempt + 1,
-        Delivered { attempt, processes, .. } if *processes > 1 => attempt + 1,
+        } => *attempt,
+        Delivered { attempt, processes, .. } if same_process || *processes > 1 => attempt + 1,
         _ => 2,
     }
 }
@@ -111,20 +110,20 @@ fn work_of<'a>(facts: &'a mut Facts, token: &str) -> Option<(&'a Activity, &'a m
 
 /// An ack of a turn begins or ends; tells the instance.
 pub fn acking_turn(scene: &Scene, token: &str, acking: bool) -> Option<String> {
-    let now_ms = scene.clock.now_ms();
+    let high_ms = scene.clock.high_ms();
     let facts = &mut *scene.facts.lock();
     let (instance, held) = turn_of(facts, token)?;
     // One whose lease has run out may be held by somebody else before the ack is refused.
-    held.acking = acking && held.until_ms > now_ms;
+    held.acking = acking && held.until_ms > high_ms;
     Some(instance.clone())
 }
 
 /// An ack of an activity begins or ends.
 pub fn acking_work(scene: &Scene, token: &str, acking: bool) {
-    let now_ms = scene.clock.now_ms();
+    let high_ms = scene.clock.high_ms();
     let facts = &mut *scene.facts.lock();
     if let Some((_, held)) = work_of(facts, token) {
-        held.acking = acking && held.until_ms > now_ms;
+        held.acking = acking && held.until_ms > high_ms;
     }
 }
 

@@ -19,7 +19,7 @@ pub struct Held {
 /// How often something was handed out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivered {
-    /// The last number of the attempt that was told.
+    /// How often it was handed out at least.
     pub attempt: u32,
     /// In which process that was.
     pub process: u32,

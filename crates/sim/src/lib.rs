@@ -25,6 +25,7 @@ pub mod config;
 mod driver;
 mod facts;
 pub mod fault;
+pub mod hunt;
 mod process;
 pub mod program;
 mod report;
@@ -32,6 +33,7 @@ pub mod run;
 mod scene;
 mod shrink;
 mod store;
+pub mod sweep;
 mod witness;
 mod workflow;
 

@@ -22,6 +22,8 @@ pub struct Outcome {
     pub tally: Tally,
     /// How many calls the store had.
     pub calls: u64,
+    /// How many of them before the final checks began.
+    pub calls_before_check: u64,
     /// How many processes there were.
     pub processes: u32,
 }
@@ -44,6 +46,7 @@ pub fn run(config: &Config, trace: bool) -> Outcome {
         faults: scene.done(),
         tally: scene.tally(),
         calls: scene.calls(),
+        calls_before_check: scene.calls_before_check(),
         processes: facts.process,
     }
 }

@@ -19,6 +19,7 @@ pub struct Scene {
     /// What was seen.
     pub facts: Mutex<Facts>,
     calls: AtomicU64,
+    calls_before_check: AtomicU64,
     calm: AtomicBool,
     outage_until_ms: AtomicU64,
     /// What went wrong, by the number of the call.
@@ -68,6 +69,7 @@ impl Scene {
             clock: Arc::new(SimClock::default()),
             facts: Mutex::new(Facts::new(trace)),
             calls: AtomicU64::new(0),
+            calls_before_check: AtomicU64::new(0),
             calm: AtomicBool::new(false),
             outage_until_ms: AtomicU64::new(0),
             done: Mutex::default(),
@@ -101,6 +103,7 @@ impl Scene {
     /// Nothing goes wrong any more.
     pub fn calm_down(&self) {
         self.calm.store(true, Ordering::Relaxed);
+        self.calls_before_check.store(self.calls(), Ordering::Relaxed);
         self.outage_until_ms.store(0, Ordering::Relaxed);
     }
 
@@ -117,6 +120,11 @@ impl Scene {
     /// How many calls the store has had.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
+    }
+
+    /// How many of them before the final checks began.
+    pub fn calls_before_check(&self) -> u64 {
+        self.calls_before_check.load(Ordering::Relaxed)
     }
 
     /// What went wrong, by the number of the call.

@@ -10,6 +10,7 @@ use perennial_store::{
     Commit, Committed, Counter, Cursor, DuePage, DueQuery, Durability, Error, Key, Limits, ListFilter, ListPage, Op,
     Record, Result, ScanPage, ScanQuery, Sharing, Signals, Store,
 };
+use perennial_workflow::testing::{self, Mutation};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
@@ -109,6 +110,9 @@ impl SimStore {
         self.note(call, fault, || describe(&commit));
         self.hesitate(call, fault).await?;
         if fault == Some(Fault::LostRequest) {
+            if testing::is_broken(Mutation::TrustSuccess) {
+                return Ok(Committed::default());
+            }
             return Err(Error::UnknownOutcome("simulated".to_owned()));
         }
         let scheduled: Vec<Activity> = commit.ops.iter().filter_map(scheduled).collect();
@@ -122,6 +126,9 @@ impl SimStore {
         }
         self.linger(call, fault).await;
         if fault == Some(Fault::LostReply) {
+            if testing::is_broken(Mutation::TrustFailure) {
+                return Err(lost_read());
+            }
             return Err(Error::UnknownOutcome("simulated".to_owned()));
         }
         answer

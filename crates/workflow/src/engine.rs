@@ -3,6 +3,7 @@
 use crate::board::{Board, Body, Pin, Subject};
 use crate::instance::{self, Cache, Snapshot};
 use crate::meters::Meters;
+use crate::mutation::{self, Mutation};
 use crate::order::Sequencer;
 use crate::records::partition;
 use crate::settings::Settings;
@@ -84,7 +85,10 @@ impl Engine {
     }
 
     /// Commits. Failures that pass by themselves are waited out, and lost replies resolved.
-    pub async fn commit(&self, commit: Commit) -> Result<Committed> {
+    pub async fn commit(&self, mut commit: Commit) -> Result<Committed> {
+        if mutation::is(Mutation::Relaxed) {
+            commit = commit.relaxed();
+        }
         self.store.commit(commit).await
     }
 

@@ -18,6 +18,7 @@ mod engine;
 mod error;
 mod instance;
 mod meters;
+mod mutation;
 mod order;
 mod provider;
 mod provider_admin;

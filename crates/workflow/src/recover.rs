@@ -2,6 +2,7 @@
 
 use crate::board::{Letter, Sort, Task};
 use crate::engine::Engine;
+use crate::mutation::{self, Mutation};
 use crate::records::envelope::Envelope;
 use crate::records::work::Activity;
 use crate::records::{instance_of, message, work};
@@ -115,7 +116,7 @@ fn sort(lane: &str, envelope: Envelope, key: &Key) -> Result<Queued> {
 fn put_on_board(engine: &Engine, record: Record, queued: Queued, clean: bool) {
     let Some(place) = record.place else { return };
     // A process that died may have handed out anything that was queued, once, without writing it down.
-    let floor = u32::from(!clean);
+    let floor = u32::from(!clean && !mutation::is(Mutation::ForgetCrash));
     let bytes = record.body.len();
     match queued {
         Queued::Message(envelope) => {

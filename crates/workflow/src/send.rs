@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::error::{from_store, wrong_item};
 use crate::instance::Snapshot;
+use crate::mutation::{self, Mutation};
 use crate::queued::{Offer, Post, written};
 use crate::records::head::Head;
 use crate::records::partition;
@@ -16,10 +17,14 @@ use std::time::Duration;
 pub async fn message(engine: &Arc<Engine>, item: WorkItem, delay: Option<Duration>) -> Result<(), ProviderError> {
     const OPERATION: &str = "enqueue_for_orchestrator";
     let due_ms = delay.map_or(0, |delay| engine.clock.now_ms() + delay.as_millis() as u64);
+    let again = mutation::is(Mutation::SendTwice).then(|| Post::new(engine, item.clone(), due_ms, 0));
     let post = Post::new(engine, item, due_ms, 0).map_err(|e| from_store(OPERATION, &e))?;
     let (post, create) = post.ok_or_else(|| wrong_item(OPERATION, "a message to an instance"))?;
     let engine = Arc::clone(engine);
     Shield::new(async move {
+        if let Some(Ok(Some((post, create)))) = again {
+            store(&engine, post, create).await.ok();
+        }
         store(&engine, post, create)
             .await
             .map_err(|e| from_store(OPERATION, &e))

@@ -2,6 +2,7 @@
 
 use crate::engine::Workflows;
 use crate::instance;
+pub use crate::mutation::{Mutation, is as is_broken, mutate};
 use crate::records::page::Page;
 use crate::records::{message, partition, work};
 use crate::recover;

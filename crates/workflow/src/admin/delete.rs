@@ -4,13 +4,14 @@ use super::{BULK, inspect, totals};
 use crate::engine::Engine;
 use crate::error::from_store;
 use crate::instance::{self, Snapshot};
+use crate::mutation::{self, Mutation};
 use crate::records::head::Head;
 use crate::records::{instance_of, message, partition, work};
 use crate::send::slot_of;
 use crate::shield::Shield;
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter, ProviderError};
 use perennial_store::{Commit, Error, Key, ListFilter, Op, Order, Partition, ScanQuery, Version};
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::info;
@@ -28,7 +29,7 @@ pub async fn atomically(
     ids: &[String],
     force: bool,
 ) -> Result<DeleteInstanceResult, ProviderError> {
-    let ids: Arc<HashSet<String>> = Arc::new(ids.iter().cloned().collect());
+    let ids: Arc<BTreeSet<String>> = Arc::new(ids.iter().cloned().collect());
     let engine = Arc::clone(engine);
     Shield::new(async move {
         for _ in 1..TRIES {
@@ -46,7 +47,7 @@ pub async fn atomically(
 /// One try; `None` if a turn or an activity came in between.
 async fn attempt(
     engine: &Engine,
-    ids: &HashSet<String>,
+    ids: &BTreeSet<String>,
     force: bool,
 ) -> Result<Option<DeleteInstanceResult>, ProviderError> {
     let mut commit = Commit::default();
@@ -83,7 +84,7 @@ async fn attempt(
         return Ok(Some(result));
     }
     // Whoever has committed and not yet told the board would put back there what is deleted here.
-    if engine.board.lock().0.is_committing(ids) {
+    if engine.board.lock().0.is_committing(ids) && !mutation::is(Mutation::DeleteUnderWay) {
         return Ok(None);
     }
     match engine.commit(commit).await {
@@ -103,7 +104,7 @@ async fn attempt(
 }
 
 /// A child that is not deleted too would be an orphan.
-async fn check_children(engine: &Engine, id: &str, ids: &HashSet<String>) -> Result<(), ProviderError> {
+async fn check_children(engine: &Engine, id: &str, ids: &BTreeSet<String>) -> Result<(), ProviderError> {
     let children = inspect::ids(engine, OPERATION, &inspect::children_of(id)).await?;
     match children.into_iter().find(|child| !ids.contains(child)) {
         None => Ok(()),

@@ -3,6 +3,7 @@
 use super::alarms::{Alarm, AlarmKey};
 use super::{ClaimId, Inner};
 use crate::instance::Snapshot;
+use crate::mutation::{self, Mutation};
 use perennial_store::Order;
 use std::sync::Arc;
 
@@ -91,7 +92,9 @@ impl Inner {
         }
         self.meters.lapses.increment(1);
         // It stays lapsed, even if the clock is put back: its holder may have been told that it is lost.
-        claim.until_ms = 0;
+        if !mutation::is(Mutation::ReviveLapsed) {
+            claim.until_ms = 0;
+        }
         match claim.subject.clone() {
             Subject::Turn { instance, .. } => self.lapse_turn(&instance, id),
             Subject::Work { order } => self.lapse_task(order, id, now_ms),

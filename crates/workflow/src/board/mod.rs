@@ -26,7 +26,7 @@ use claims::Claim;
 use duroxide::providers::TagFilter;
 use parking_lot::{Mutex, MutexGuard};
 use perennial_store::{Clock, Order};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -105,7 +105,7 @@ impl Inner {
     }
 
     /// Whether a commit is under way that rests on a claim on one of these instances or their activities.
-    pub fn is_committing(&self, instances: &HashSet<String>) -> bool {
+    pub fn is_committing(&self, instances: &BTreeSet<String>) -> bool {
         let mut under_way = self.claims.values().filter(|claim| claim.committing);
         under_way.any(|claim| match &claim.subject {
             Subject::Turn { instance, .. } => instances.contains(&**instance),

@@ -2,6 +2,7 @@
 
 use super::alarms::{Alarm, AlarmKey};
 use super::{ClaimId, Inner, Pin};
+use crate::mutation::{self, Mutation};
 use duroxide::providers::WorkItem;
 use perennial_store::{Order, Version};
 use std::collections::{BTreeMap, HashMap};
@@ -264,8 +265,11 @@ impl Inner {
         };
         let mut letters = Vec::with_capacity(mailbox.visible.len());
         for (order, letter) in &mut mailbox.visible {
-            letter.attempts += 1;
+            letter.attempts += u32::from(!mutation::is(Mutation::SkipAttempt));
             letters.push((*order, letter.clone()));
+        }
+        if mutation::is(Mutation::NewestFirst) {
+            letters.reverse();
         }
         if let Some(lapsed) = lapsed {
             self.claims.remove(&lapsed);

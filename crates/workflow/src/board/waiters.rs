@@ -6,6 +6,7 @@
 
 use super::work::WorkWant;
 use super::{Pin, Window};
+use crate::mutation::{self, Mutation};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
@@ -111,7 +112,9 @@ impl Waiters {
             None => false,
             Some(waiter) => {
                 waiter.woken = true;
-                waiter.bell.notify_one();
+                if !mutation::is(Mutation::ForgetWakeUp) {
+                    waiter.bell.notify_one();
+                }
                 true
             }
         }

@@ -5,6 +5,7 @@ use super::sessions::Sessions;
 use super::turns::Body;
 use super::waiters::Want;
 use super::{ClaimId, Inner};
+use crate::mutation::{self, Mutation};
 use crate::records::work::Activity;
 use duroxide::providers::TagFilter;
 use perennial_store::{Key, Order, Version};
@@ -236,7 +237,7 @@ impl Inner {
         self.unshow(order);
         let entry = self.work.tasks.get_mut(&order)?;
         entry.state = State::Claimed(claim);
-        entry.task.attempts += 1;
+        entry.task.attempts += u32::from(!mutation::is(Mutation::SkipAttempt));
         let lapsed = entry.lapsed.take();
         let task = entry.task.clone();
         if let Some(lapsed) = lapsed {

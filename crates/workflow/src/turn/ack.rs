@@ -5,13 +5,14 @@ use crate::board::{ClaimId, Pin, Subject};
 use crate::engine::Engine;
 use crate::error::{dead_token, from_store};
 use crate::instance::{self, Snapshot};
+use crate::mutation::{self, Mutation};
 use crate::queued::written;
 use crate::records::partition;
 use crate::shield::Shield;
 use duroxide::Event;
 use duroxide::providers::{ExecutionMetadata, ProviderError, ScheduledActivityIdentifier, WorkItem};
 use perennial_store::{Committed, Error, Slot};
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tracing::{Instrument, debug, debug_span};
 
@@ -29,7 +30,7 @@ pub struct Turn {
     /// Messages to send, to this instance or others.
     pub messages: Vec<WorkItem>,
     /// Activities to cancel: instance, execution, id.
-    pub cancelled: HashSet<(String, u64, u64)>,
+    pub cancelled: BTreeSet<(String, u64, u64)>,
     /// The state of the execution, if it changes.
     pub status: Option<String>,
     /// Its output.
@@ -97,9 +98,12 @@ fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<Ground> {
     else {
         return None;
     };
-    claim.committing = true;
+    claim.committing = !mutation::is(Mutation::SkipFence);
     let mut cancelled = Vec::new();
     for (instance, execution, activity) in &turn.cancelled {
+        if mutation::is(Mutation::IgnoreCancelled) {
+            break;
+        }
         for order in board
             .work()
             .of_activity(&Arc::from(instance.as_str()), *execution, *activity)
@@ -148,6 +152,12 @@ async fn commit(engine: &Engine, ground: &mut Ground, turn: Turn) -> Result<(Pla
         ProviderError::permanent(OPERATION, message)
     })?;
     let mut plan = plan(engine, ground, turn).map_err(failed)?;
+    if mutation::is(Mutation::PublishBeforeCommit) {
+        let (mut board, now_ms) = engine.board.lock();
+        for offer in &plan.offers {
+            board.offer(offer.order, offer.task(perennial_store::Version::number(0)), now_ms);
+        }
+    }
     let committed = engine.commit(std::mem::take(&mut plan.commit)).await.map_err(failed)?;
     Ok((plan, committed))
 }
@@ -182,9 +192,11 @@ fn settle(engine: &Engine, ground: &Ground, plan: Plan, committed: &Committed, c
         kv: plan.kv,
         custom: plan.custom,
     };
-    engine
-        .cache
-        .put(instance, Slot::of(&partition(instance)), Arc::new(snapshot));
+    if !mutation::is(Mutation::StaleSnapshot) {
+        engine
+            .cache
+            .put(instance, Slot::of(&partition(instance)), Arc::new(snapshot));
+    }
     let pins: Vec<Pin> = plan.posts.iter().map(|post| engine.known_pin(&post.instance)).collect();
     let (mut board, now_ms) = engine.board.lock();
     board.consume(instance, &ground.orders);

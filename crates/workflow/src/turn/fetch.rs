@@ -4,6 +4,7 @@ use crate::board::{Body, ClaimId, Letter, Pin, Sort, Subject, Waiting, Want, Win
 use crate::engine::Engine;
 use crate::error::from_store;
 use crate::instance::Snapshot;
+use crate::mutation::{self, Mutation};
 use crate::queued::{note_durability, written};
 use crate::records::envelope::Envelope;
 use crate::records::message;
@@ -74,6 +75,9 @@ impl Drop for Taken<'_> {
             let (mut board, now_ms) = self.engine.board.lock();
             board.uncount(&self.instance, &orders);
             board.drop_claim(self.claim);
+            if mutation::is(Mutation::DropClaimed) {
+                return;
+            }
             board.let_go(&self.instance, self.claim, now_ms);
         }
     }
@@ -173,11 +177,13 @@ async fn prepare(
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
     // Reading may have taken longer than the lease. Whoever took the instance meanwhile has it.
-    if !board.hold_again(&taken.instance, taken.claim) {
+    if !board.hold_again(&taken.instance, taken.claim) && !mutation::is(Mutation::HandOutLapsed) {
         drop(board);
         return Ok(None);
     }
-    board.extend(taken.claim, now_ms + lock.as_millis() as u64);
+    if !mutation::is(Mutation::LeaseFromFetchStart) {
+        board.extend(taken.claim, now_ms + lock.as_millis() as u64);
+    }
     if let Some(claim) = board.claim(taken.claim) {
         claim.subject = Subject::Turn {
             instance: Arc::clone(&taken.instance),

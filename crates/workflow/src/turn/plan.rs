@@ -4,13 +4,14 @@ use super::ack::Turn;
 use crate::admin::totals;
 use crate::engine::Engine;
 use crate::instance::{History, Snapshot};
+use crate::mutation::{self, Mutation};
 use crate::queued::{Offer, Post};
 use crate::records::custom_status::CustomStatus;
 use crate::records::execution::{Ended, Execution};
 use crate::records::head::Head;
 use crate::records::kv::{Entries, Value};
 use crate::records::page::Page;
-use crate::records::{message, partition};
+use crate::records::{instance_of, message, partition};
 use duroxide::{Event, EventKind};
 use perennial_store::{Commit, Op, Order, Partition, Result};
 use std::collections::{BTreeSet, HashSet};
@@ -104,6 +105,9 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
     let head_key = Head::key_in(draft.partition.clone());
     draft.ops.push(Op::Remove(head_key.clone()));
     for order in &ground.orders {
+        if mutation::is(Mutation::KeepConsumed) && ground.orders.len() > 1 {
+            break;
+        }
         draft.ops.push(Op::Remove(message::key(&ground.instance, *order)));
     }
 
@@ -157,6 +161,7 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
 
     let written = head.draft(head_key)?;
     let fenced = match &ground.snapshot.head {
+        _ if mutation::is(Mutation::SkipFence) => Op::Put(written),
         None => Op::Create(written),
         Some((_, version)) => Op::Replace(written, version.clone()),
     };
@@ -314,7 +319,7 @@ impl Draftsman {
         &mut self,
         engine: &Engine,
         items: Vec<duroxide::providers::WorkItem>,
-        cancelled: &HashSet<(String, u64, u64)>,
+        cancelled: &BTreeSet<(String, u64, u64)>,
         queued: &[(Order, perennial_store::Key)],
     ) -> Result<(Vec<Offer>, Vec<Order>)> {
         let mut offers = Vec::with_capacity(items.len());
@@ -338,7 +343,14 @@ impl Draftsman {
     fn messages(&mut self, engine: &Engine, items: Vec<duroxide::providers::WorkItem>) -> Result<Vec<Post>> {
         let mut posts = Vec::with_capacity(items.len());
         for item in items {
-            let due_ms = message::due_ms(&item);
+            if mutation::is(Mutation::LoseMessage) && message::target(&item) != Some(instance_of(&self.partition)) {
+                continue;
+            }
+            let due_ms = if mutation::is(Mutation::EarlyTimers) {
+                0
+            } else {
+                message::due_ms(&item)
+            };
             let Some((post, create)) = Post::new(engine, item, due_ms, self.ops.len())? else {
                 continue;
             };

@@ -3,6 +3,7 @@
 use crate::board::{Body, ClaimId, Subject, Task, Waiting, Want, WorkWant, waited};
 use crate::engine::Engine;
 use crate::error::from_store;
+use crate::mutation::{self, Mutation};
 use crate::queued::{note_durability, written};
 use crate::records::envelope::Envelope;
 use crate::records::work;
@@ -146,7 +147,9 @@ async fn prepare(engine: &Arc<Engine>, mut taken: Taken<'_>, worker: &Worker) ->
         drop(board);
         return Ok(None);
     }
-    board.extend(taken.claim, now_ms + worker.lock_ms);
+    if !mutation::is(Mutation::LeaseFromFetchStart) {
+        board.extend(taken.claim, now_ms + worker.lock_ms);
+    }
     taken.kept = true;
     drop(board);
     trace!(instance = %taken.task.activity.instance, activity = taken.task.activity.id, "activity handed out");
