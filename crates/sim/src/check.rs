@@ -139,15 +139,16 @@ fn check_turns(scene: &Scene, histories: &Histories) {
     let mut blames = Vec::new();
     {
         let facts = scene.facts.lock();
+        let told = |event: &Event| serde_json::to_string(event).unwrap_or_default();
+        let stored: BTreeMap<_, BTreeSet<String>> = histories
+            .iter()
+            .map(|(place, history)| (place, history.iter().map(told).collect()))
+            .collect();
         for (instance, execution, events) in &facts.turns {
             // Executions that are gone were deleted or pruned: that is checked elsewhere.
-            let Some(history) = histories.get(&(instance.clone(), *execution)) else {
+            let Some(stored) = stored.get(&(instance.clone(), *execution)) else {
                 continue;
             };
-            let stored: BTreeSet<String> = history
-                .iter()
-                .map(|event| serde_json::to_string(event).unwrap_or_default())
-                .collect();
             for event in events.iter().filter(|event| !stored.contains(*event)) {
                 blames.push(format!(
                     "an acknowledged event of {instance}/{execution} is lost: {event}"

@@ -1,5 +1,7 @@
-//! Runs seeds: `--seed N [--trace]`, or `--seeds A..B [--threads T]`.
+//! Runs seeds, the sweep, or the hunt for broken engines.
 
+use perennial_sim::hunt::{MUTATIONS, hunt};
+use perennial_sim::sweep::{scenarios, sweep};
 use perennial_sim::{Config, Report, run, shrink};
 use std::process::ExitCode;
 
@@ -49,10 +51,47 @@ fn many(from: u64, to: u64, threads: usize, most: usize) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+fn every_fault() -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for scenario in scenarios() {
+        let swept = sweep(&scenario, 5);
+        println!("{:?}", swept.runs);
+        for (what, violation) in &swept.failed {
+            println!("{what}: {violation:.600}");
+            code = ExitCode::FAILURE;
+        }
+    }
+    code
+}
+
+fn every_mutation() -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for mutation in MUTATIONS {
+        match hunt(mutation, 2_000) {
+            Some(found) => println!("{mutation:?}: {}: {:.160}", found.by, found.violation),
+            None => {
+                println!("{mutation:?}: not found");
+                code = ExitCode::FAILURE;
+            }
+        }
+    }
+    code
+}
+
+const USAGE: &str = "usage: perennial-sim --seed N [--trace]
+       perennial-sim --seeds A..B [--threads T] [--failures N]
+       perennial-sim --sweep
+       perennial-sim --mutations";
+
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if let Some(seed) = value(&args, "--seed").and_then(|seed| seed.parse().ok()) {
         return one(seed, args.iter().any(|arg| arg == "--trace"));
+    }
+    match args.first().map(String::as_str) {
+        Some("--sweep") => return every_fault(),
+        Some("--mutations") => return every_mutation(),
+        _ => {}
     }
     let seeds = value(&args, "--seeds").unwrap_or_else(|| "0..1000".to_owned());
     let threads = value(&args, "--threads")
@@ -67,7 +106,7 @@ fn main() -> ExitCode {
     match range {
         Some((from, to)) => many(from, to, threads, most),
         None => {
-            eprintln!("usage: perennial-sim --seed N [--trace] | --seeds A..B [--threads T] [--failures N]");
+            eprintln!("{USAGE}");
             ExitCode::FAILURE
         }
     }

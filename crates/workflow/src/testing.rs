@@ -124,9 +124,8 @@ pub async fn compare_cached(
     if !settled && version(&cached) != version(&stored) {
         return Ok(());
     }
-    let (cached, stored) = (format!("{cached:?}"), format!("{stored:?}"));
-    if cached == stored {
+    if *cached == stored {
         return Ok(());
     }
-    Err(format!("of {instance} {cached} is cached and {stored} is stored"))
+    Err(format!("of {instance} {cached:?} is cached and {stored:?} is stored"))
 }

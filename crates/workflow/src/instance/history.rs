@@ -5,7 +5,7 @@ use duroxide::{Event, EventKind};
 use std::sync::Arc;
 
 /// The pages of an execution, or why they cannot be read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
     pages: Vec<Arc<Page>>,
     damage: Option<Arc<str>>,
