@@ -1,7 +1,7 @@
 //! Runs seeds, the sweep, or the hunt for broken engines.
 
 use perennial_sim::hunt::{MUTATIONS, hunt};
-use perennial_sim::sweep::{scenarios, sweep};
+use perennial_sim::sweep::sweep;
 use perennial_sim::{Config, Report, run, shrink};
 use std::process::ExitCode;
 
@@ -51,23 +51,31 @@ fn many(from: u64, to: u64, threads: usize, most: usize) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn every_fault() -> ExitCode {
-    let mut code = ExitCode::SUCCESS;
-    for scenario in scenarios() {
-        let swept = sweep(&scenario, 5);
-        println!("{:?}", swept.runs);
-        for (what, violation) in &swept.failed {
-            println!("{what}: {violation:.600}");
-            code = ExitCode::FAILURE;
-        }
+fn every_fault(threads: usize) -> ExitCode {
+    let swept = sweep(threads, 5);
+    for (scenario, runs) in &swept.runs {
+        println!("{runs:>6} {scenario}");
     }
-    code
+    println!(
+        "{:>6} runs, {} failed\n{}",
+        swept.total(),
+        swept.failed.len(),
+        swept.tally
+    );
+    for (what, violation) in &swept.failed {
+        println!("{what}: {violation:.600}");
+    }
+    if swept.failed.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 fn every_mutation() -> ExitCode {
     let mut code = ExitCode::SUCCESS;
-    for mutation in MUTATIONS {
-        match hunt(mutation, 2_000) {
+    for (mutation, _) in MUTATIONS {
+        match hunt(mutation, Some(0), 2_000) {
             Some(found) => println!("{mutation:?}: {}: {:.160}", found.by, found.violation),
             None => {
                 println!("{mutation:?}: not found");
@@ -88,15 +96,15 @@ fn main() -> ExitCode {
     if let Some(seed) = value(&args, "--seed").and_then(|seed| seed.parse().ok()) {
         return one(seed, args.iter().any(|arg| arg == "--trace"));
     }
+    let threads = value(&args, "--threads")
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(2);
     match args.first().map(String::as_str) {
-        Some("--sweep") => return every_fault(),
+        Some("--sweep") => return every_fault(threads),
         Some("--mutations") => return every_mutation(),
         _ => {}
     }
     let seeds = value(&args, "--seeds").unwrap_or_else(|| "0..1000".to_owned());
-    let threads = value(&args, "--threads")
-        .and_then(|count| count.parse().ok())
-        .unwrap_or(2);
     let most = value(&args, "--failures")
         .and_then(|count| count.parse().ok())
         .unwrap_or(1);

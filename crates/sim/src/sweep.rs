@@ -4,7 +4,9 @@ use crate::config::Config;
 use crate::fault::{Fault, Tally};
 use crate::program::{Ending, Flow, Step};
 use crate::run::{Outcome, run};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A scenario of the sweep.
 #[derive(Clone, Debug)]
@@ -15,6 +17,8 @@ pub struct Scenario {
     pub flows: Vec<Flow>,
     /// Whether every pair of a lost reply and a later kill is tried, too.
     pub pairs: bool,
+    /// The memory for recent instances.
+    pub cache_bytes: u64,
 }
 
 fn call(ms: u64, session: Option<&str>) -> Step {
@@ -37,6 +41,7 @@ fn scenario(name: &'static str, pairs: bool, ending: Ending, steps: Vec<Step>) -
         name,
         flows: vec![flow],
         pairs,
+        cache_bytes: 1 << 27,
     }
 }
 
@@ -90,85 +95,107 @@ pub fn scenarios() -> Vec<Scenario> {
             Ending::Stay,
             vec![Step::Race(500, 1), Step::Race(30_000, 1)],
         ),
+        scenario("", false, Ending::ForceDelete, vec![call(5, None), Step::Linger])
+            .uncached("deleted while it runs, nothing cached"),
     ]
+}
+
+/// What is done to a scenario: what goes wrong at which call.
+pub type Faults = BTreeMap<u64, Fault>;
+
+impl Scenario {
+    /// The same, with nothing kept in memory.
+    fn uncached(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self.cache_bytes = 0;
+        self
+    }
+
+    /// Runs it.
+    pub fn run(&self, faults: &Faults) -> Outcome {
+        let config = Config {
+            faults: faults.clone(),
+            cache_bytes: self.cache_bytes,
+            ..Config::calm(self.flows.clone())
+        };
+        run(&config, false)
+    }
+
+    /// Everything that is done to it: every fault at every call, and where they are few every pair.
+    pub fn all(&self) -> Vec<Faults> {
+        let calls = self.run(&Faults::new()).calls_before_check;
+        let mut all = Vec::new();
+        for at in 0..calls {
+            all.extend(Fault::ALL.map(|fault| Faults::from([(at, fault)])));
+        }
+        if self.pairs {
+            for lost in 0..calls {
+                // Finding out what became of a commit takes some calls more.
+                for killed in lost + 1..calls + 4 {
+                    let kills = [Fault::KillBefore, Fault::KillAfter];
+                    all.extend(kills.map(|kill| Faults::from([(lost, Fault::LostReply), (killed, kill)])));
+                }
+            }
+        }
+        all
+    }
 }
 
 /// What came of a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Swept {
-    /// How many runs there were, by scenario: single faults and pairs.
-    pub runs: BTreeMap<&'static str, (u64, u64)>,
+    /// How many runs there were, by scenario.
+    pub runs: BTreeMap<&'static str, u64>,
     /// What went wrong by design.
     pub tally: Tally,
-    /// Runs that failed: the scenario, what was done to it, what was seen.
+    /// Runs that failed: the scenario and what was done to it, and what was seen.
     pub failed: Vec<(String, String)>,
 }
 
 impl Swept {
     /// How many runs there were.
     pub fn total(&self) -> u64 {
-        self.runs.values().map(|(singles, pairs)| singles + pairs).sum()
-    }
-
-    fn take(&mut self, name: &str, faults: &BTreeMap<u64, Fault>, outcome: Outcome) {
-        self.tally.add(&outcome.tally);
-        if let Some(violation) = outcome.violations.into_iter().next() {
-            self.failed.push((format!("{name} with {faults:?}"), violation));
-        }
+        self.runs.values().sum()
     }
 }
 
-fn with(scenario: &Scenario, faults: &BTreeMap<u64, Fault>) -> Outcome {
-    let config = Config {
-        faults: faults.clone(),
-        ..Config::calm(scenario.flows.clone())
-    };
-    run(&config, false)
-}
-
-/// How many calls a scenario makes before it is checked.
-fn calls_of(scenario: &Scenario) -> u64 {
-    with(scenario, &BTreeMap::new()).calls_before_check
-}
-
-/// Sweeps one scenario, until so many runs have failed.
-pub fn sweep(scenario: &Scenario, most: usize) -> Swept {
-    let mut swept = Swept::default();
-    let calls = calls_of(scenario);
-    for at in 0..calls {
-        for fault in Fault::ALL {
-            let faults = BTreeMap::from([(at, fault)]);
-            let outcome = with(scenario, &faults);
-            swept.runs.entry(scenario.name).or_default().0 += 1;
-            swept.take(scenario.name, &faults, outcome);
-            if swept.failed.len() >= most {
-                return swept;
-            }
-        }
-    }
-    if !scenario.pairs {
-        return swept;
-    }
-    for lost in 0..calls {
-        // Finding out what became of a commit takes some calls more.
-        for killed in lost + 1..calls + 4 {
-            for kill in [Fault::KillBefore, Fault::KillAfter] {
-                let faults = BTreeMap::from([(lost, Fault::LostReply), (killed, kill)]);
-                let outcome = with(scenario, &faults);
-                swept.runs.entry(scenario.name).or_default().1 += 1;
-                swept.take(scenario.name, &faults, outcome);
-                if swept.failed.len() >= most {
-                    return swept;
-                }
-            }
-        }
-    }
-    swept
-}
-
-/// The first failure of the whole sweep.
-pub fn first_failure() -> Option<(String, String)> {
-    scenarios()
+/// Does everything to every scenario, on some threads, until so many runs have failed.
+pub fn sweep(threads: usize, most: usize) -> Swept {
+    let scenarios = scenarios();
+    let jobs: Vec<(&Scenario, Faults)> = scenarios
         .iter()
-        .find_map(|scenario| sweep(scenario, 1).failed.into_iter().next())
+        .flat_map(|scenario| scenario.all().into_iter().map(move |faults| (scenario, faults)))
+        .collect();
+    let (next, swept) = (AtomicUsize::new(0), Mutex::new(Swept::default()));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((scenario, faults)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let outcome = scenario.run(faults);
+                    let mut swept = swept.lock();
+                    *swept.runs.entry(scenario.name).or_default() += 1;
+                    swept.tally.add(&outcome.tally);
+                    if let Some(violation) = outcome.violations.into_iter().next() {
+                        swept
+                            .failed
+                            .push((format!("{} with {faults:?}", scenario.name), violation));
+                    }
+                    if swept.failed.len() >= most {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    swept.into_inner()
+}
+
+/// The first failure of the whole sweep, on this thread.
+pub fn first_failure() -> Option<(String, String)> {
+    scenarios().iter().rev().find_map(|scenario| {
+        scenario.all().into_iter().find_map(|faults| {
+            let violation = scenario.run(&faults).violations.into_iter().next()?;
+            Some((format!("{} with {faults:?}", scenario.name), violation))
+        })
+    })
 }
