@@ -225,7 +225,7 @@ fn imagine(name: &str, steps: &[Step], fates: &mut BTreeMap<String, Fate>) -> Re
             break;
         }
     }
-    fate.result = ended.unwrap_or_else(|| Some(Ok(said)));
+    fate.result = ended.unwrap_or(Some(Ok(said)));
     let result = fate.result.clone();
     fates.insert(name.to_owned(), fate);
     result.unwrap_or_else(|| Err("cancelled".to_owned()))
