@@ -6,16 +6,29 @@ use bytes::Bytes;
 use fjall::compaction::Leveled;
 use fjall::config::CompressionPolicy;
 use fjall::{
-    CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, OwnedWriteBatch, PersistMode,
-    Readable, Snapshot,
+    AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, OwnedWriteBatch,
+    PersistMode, Readable, Snapshot,
 };
 use perennial_kv::{Batch, EngineError, OrderedKv, Span, Table, View, Write};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The longest key that fjall takes.
 const KEY_LIMIT: usize = u16::MAX as usize;
+
+/// From how many on the memory tables that wait to be written to disk hold back further writes. The engine itself does
+/// so from 4 on.
+const UNWRITTEN_LIMIT: usize = 3;
+
+/// From how many on the runs of tables that wait to be merged hold back further writes. The engine itself does so from
+/// 30 on.
+const UNMERGED_LIMIT: usize = 26;
+
+/// How long a write that is held back waits before it looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
@@ -58,6 +71,11 @@ impl Tables {
             Table::Meta => &self.meta,
         }
     }
+}
+
+/// Whether the threads that write a table to disk and merge what is there are behind.
+fn is_behind(table: &Keyspace) -> bool {
+    table.tree.sealed_memtable_count() >= UNWRITTEN_LIMIT || table.tree.l0_run_count() >= UNMERGED_LIMIT
 }
 
 /// How a table is kept. Queues come and go, so theirs is small: little is left behind that an open must walk over.
@@ -114,6 +132,23 @@ impl FjallEngine {
             _directory: directory,
         })
     }
+
+    /// Holds a batch back while the engine's threads are behind with its tables. The engine does so too, but in the middle
+    /// of a write, and for ever if those threads have ended, as they do when the disk is full.
+    fn hold_back(&self, batch: &Batch) -> Result<(), EngineError> {
+        let is_in_batch = |table: &Table| batch.iter().any(|write| write.table() == *table);
+        let tables: Vec<&Keyspace> = Table::ALL
+            .iter()
+            .filter(|table| is_in_batch(table))
+            .map(|table| self.tables.get(*table))
+            .collect();
+        while tables.iter().any(|table| is_behind(table)) {
+            // Fails once one of the threads has.
+            self.db.persist(PersistMode::Buffer).map_err(engine_error)?;
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        Ok(())
+    }
 }
 
 fn open_database(path: &Path, settings: &Settings) -> fjall::Result<(Database, Tables)> {
@@ -132,8 +167,8 @@ fn open_database(path: &Path, settings: &Settings) -> fjall::Result<(Database, T
 fn engine_error(error: fjall::Error) -> EngineError {
     use fjall::{Error, LsmError};
     match error {
-        Error::Io(error) | Error::Storage(LsmError::Io(error)) => EngineError::Io(error.to_string()),
-        Error::Poisoned => EngineError::Io("an earlier write to the disk failed".to_owned()),
+        Error::Io(error) | Error::Storage(LsmError::Io(error)) => EngineError::io(&error),
+        Error::Poisoned => EngineError::Io(io::ErrorKind::Other, "an earlier write to the disk failed".to_owned()),
         error => EngineError::Corrupt(error.to_string()),
     }
 }
@@ -160,6 +195,7 @@ impl OrderedKv for FjallEngine {
         if batch.is_empty() {
             return self.db.persist(mode).map_err(engine_error);
         }
+        self.hold_back(&batch)?;
         let mut writes = OwnedWriteBatch::with_capacity(self.db.clone(), batch.len()).durability(Some(mode));
         for write in batch {
             match write {

@@ -80,7 +80,7 @@ pub enum OpenError {
         why: String,
     },
     /// The system refused something else.
-    #[error("the store at {path:?} could not be opened: {source}")]
+    #[error("the store at {path:?} could not be opened: {source}; mend the cause and open it again, nothing is lost")]
     Failed {
         /// The store.
         path: PathBuf,

@@ -41,6 +41,7 @@ pub use settings::Settings;
 
 use directory::Directory;
 use perennial_kv::{EngineError, KvStore};
+use std::io;
 use std::path::Path;
 
 /// The embedded store.
@@ -59,7 +60,8 @@ pub fn open(path: impl AsRef<Path>, settings: Settings) -> Result<FjallStore, Op
     let engine = FjallEngine::open(directory, &settings)?;
     let store = KvStore::with_engine(engine, settings.store).map_err(|error| match error {
         EngineError::Corrupt(why) => OpenError::damaged(path, why),
-        error => OpenError::failed(path, std::io::Error::other(error.to_string())),
+        EngineError::Io(kind, why) => OpenError::failed(path, io::Error::new(kind, why)),
+        error => OpenError::failed(path, io::Error::other(error)),
     })?;
     if is_new {
         directory::finish(path)?;

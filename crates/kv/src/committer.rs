@@ -10,6 +10,7 @@ use bytes::Bytes;
 use parking_lot::{Condvar, Mutex, RwLock};
 use perennial_store::{Error, Lane, Result, SignalSender, Slot};
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -98,7 +99,12 @@ impl<E: OrderedKv> Core<E> {
         }
         let timer = sync.then(Timer::start);
         let outcome = catch_unwind(AssertUnwindSafe(|| engine.write(batch, sync)));
-        outcome.unwrap_or_else(|_| Err(EngineError::Io("the storage engine panicked".to_owned())))?;
+        outcome.unwrap_or_else(|_| {
+            Err(EngineError::Io(
+                ErrorKind::Other,
+                "the storage engine panicked".to_owned(),
+            ))
+        })?;
         written.unsynced = !sync;
         if sync {
             written.group.synced = written.group.last.max(written.group.synced);
@@ -167,7 +173,7 @@ impl<E: OrderedKv> Core<E> {
     fn commit_group(&self, mut group: Vec<Accepted>) {
         let outcome = match self.engine.read().as_ref() {
             Some(engine) => self.write(engine, &mut group),
-            None => Err(EngineError::Io("the store is closed".to_owned())),
+            None => Err(EngineError::Io(ErrorKind::Other, "the store is closed".to_owned())),
         };
         if let Err(error) = outcome {
             self.fail(group, &error);
@@ -197,7 +203,7 @@ impl<E: OrderedKv> Core<E> {
 pub(crate) fn unknown_outcome(error: &EngineError) -> Error {
     match error {
         EngineError::Fenced(why) => Error::Fenced(why.clone()),
-        EngineError::Io(why) | EngineError::Corrupt(why) => Error::UnknownOutcome(format!(
+        EngineError::Io(_, why) | EngineError::Corrupt(why) => Error::UnknownOutcome(format!(
             "writing failed ({why}); mend the cause (a full disk, a failing device), open the store again and read what is there"
         )),
     }

@@ -1,6 +1,7 @@
 //! What an ordered key-value engine must do to become a store.
 
 use bytes::Bytes;
+use std::io::{self, ErrorKind};
 
 /// The tables that a store keeps in its engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -96,15 +97,22 @@ impl Span {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The disk or the operating system failed.
-    #[error("{0}")]
-    Io(String),
+    /// The disk or the operating system failed: in which way, and what it said.
+    #[error("{1}")]
+    Io(ErrorKind, String),
     /// The files are damaged.
     #[error("{0}")]
     Corrupt(String),
     /// Another handle has taken the data over.
     #[error("{0}")]
     Fenced(String),
+}
+
+impl EngineError {
+    /// What the operating system said.
+    pub fn io(error: &io::Error) -> Self {
+        Self::Io(error.kind(), error.to_string())
+    }
 }
 
 /// A reader's view that later writes do not change.

@@ -142,7 +142,7 @@ impl OrderedKv for MemoryEngine {
         let mut contents = self.disk.0.write();
         self.check(&contents)?;
         if let Some(message) = &contents.failure {
-            return Err(EngineError::Io(message.clone()));
+            return Err(EngineError::Io(std::io::ErrorKind::Other, message.clone()));
         }
         let Contents { tables, undo, .. } = &mut *contents;
         for write in batch {

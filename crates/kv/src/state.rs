@@ -76,7 +76,7 @@ impl Closed {
     pub(crate) fn after(error: &EngineError) -> Self {
         match error {
             EngineError::Fenced(why) => Self::Fenced(why.clone()),
-            EngineError::Io(why) | EngineError::Corrupt(why) => Self::Broken(why.clone()),
+            EngineError::Io(_, why) | EngineError::Corrupt(why) => Self::Broken(why.clone()),
         }
     }
 }

@@ -28,7 +28,7 @@ pub struct KvStore<E: OrderedKv> {
 
 pub(crate) fn engine_error(error: EngineError) -> Error {
     match error {
-        EngineError::Io(why) => Error::Unavailable(why),
+        EngineError::Io(_, why) => Error::Unavailable(why),
         EngineError::Corrupt(why) => Error::Corrupt(why),
         EngineError::Fenced(why) => Error::Fenced(why),
     }
@@ -162,7 +162,12 @@ fn spawn_committer<E: OrderedKv>(core: &Arc<Core<E>>) -> std::result::Result<Joi
     std::thread::Builder::new()
         .name("perennial-commit".to_owned())
         .spawn(move || core.run())
-        .map_err(|error| EngineError::Io(format!("the committer thread could not be started: {error}")))
+        .map_err(|error| {
+            EngineError::Io(
+                error.kind(),
+                format!("the committer thread could not be started: {error}"),
+            )
+        })
 }
 
 impl<E: OrderedKv> Drop for KvStore<E> {
