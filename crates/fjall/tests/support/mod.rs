@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, dead_code)]
 
+pub mod faults;
+
 use perennial_fjall::{FjallStore, Settings, open};
 use perennial_store::{Commit, Draft, Key, Lane, Op, Order, Partition, Place, RecordId, Store};
 use std::collections::BTreeSet;
@@ -50,9 +52,9 @@ fn commit(writing: &Writing, writer: u64, n: u64) -> Commit {
     Commit::new(ops)
 }
 
-/// The child's part: does nothing unless this process was started as a child.
-pub fn be_the_child() {
-    let Ok(path) = std::env::var("CHILD_STORE") else { return };
+/// What the child was told, if this process was started as one: which store, and how to write.
+fn told() -> Option<(PathBuf, Writing)> {
+    let path = std::env::var_os("CHILD_STORE")?;
     let number = |name: &str| std::env::var(name).unwrap().parse::<u64>().unwrap();
     let writing = Writing {
         writers: number("CHILD_WRITERS"),
@@ -61,6 +63,12 @@ pub fn be_the_child() {
         body_bytes: number("CHILD_BODY") as usize,
         without_sync: number("CHILD_WITHOUT_SYNC") == 1,
     };
+    Some((path.into(), writing))
+}
+
+/// The child's part: does nothing unless this process was started as a child.
+pub fn be_the_child() {
+    let Some((path, writing)) = told() else { return };
     let settings = Settings {
         without_sync: writing.without_sync,
         ..Settings::default()
@@ -101,8 +109,8 @@ fn calls() -> usize {
     fs::read(Path::new(&shadow).join("calls")).map_or(0, |calls| calls.len())
 }
 
-/// Starts this test binary again, as a child that writes.
-pub fn start_child(path: &Path, writing: &Writing, power: Option<&Power>) -> Child {
+/// This test binary again, as a child that writes.
+fn child(path: &Path, writing: &Writing) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "child", "--nocapture", "--test-threads=1"])
@@ -113,6 +121,12 @@ pub fn start_child(path: &Path, writing: &Writing, power: Option<&Power>) -> Chi
         .env("CHILD_BODY", writing.body_bytes.to_string())
         .env("CHILD_WITHOUT_SYNC", u8::from(writing.without_sync).to_string())
         .stdout(Stdio::piped());
+    command
+}
+
+/// Starts a child that writes.
+pub fn start_child(path: &Path, writing: &Writing, power: Option<&Power>) -> Child {
+    let mut command = child(path, writing);
     if let Some(power) = power {
         command
             .env("LD_PRELOAD", &power.library)
@@ -170,6 +184,19 @@ pub fn missing(store: &FjallStore, answered: &Answered) -> Vec<(u64, u64)> {
     missing
 }
 
+/// Compiles a library of this folder that takes the place of calls to the system.
+fn compile(directory: &Path, name: &str) -> PathBuf {
+    let library = directory.join(name).with_extension("so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/support/{name}.c"));
+    let status = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O1", "-w", "-o"])
+        .args([&library, &source])
+        .status()
+        .expect("a C compiler, as Rust itself needs for linking");
+    assert!(status.success());
+    library
+}
+
 /// A disk that forgets what was not synced.
 pub struct Power {
     library: PathBuf,
@@ -178,16 +205,8 @@ pub struct Power {
 
 impl Power {
     pub fn new(directory: &Path) -> Self {
-        let library = directory.join("power.so");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/power.c");
-        let status = Command::new("cc")
-            .args(["-shared", "-fPIC", "-O1", "-w", "-o"])
-            .args([&library, &source])
-            .status()
-            .expect("a C compiler, as Rust itself needs for linking");
-        assert!(status.success());
         let power = Self {
-            library,
+            library: compile(directory, "power"),
             shadow: directory.join("shadow"),
         };
         power.clear();
