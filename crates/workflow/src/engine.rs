@@ -9,10 +9,11 @@ use crate::records::partition;
 use crate::settings::Settings;
 use crate::{error, recover};
 use duroxide::providers::{ProviderError, WorkItem};
-use perennial_store::{Clock, Commit, Committed, Order, Patient, Result, Slot, Store, SystemClock};
+use perennial_store::{Clock, Commit, Committed, Error, Order, Patient, Result, Slot, Store, SystemClock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tracing::warn;
 
 /// Durable workflows on a store: give it to `duroxide::runtime::Runtime` and `duroxide::Client` as their provider.
 ///
@@ -40,8 +41,8 @@ impl Workflows {
         if self.engine.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        recover::leave(&self.engine).await?;
-        self.engine.store.close().await
+        let left = recover::leave(&self.engine).await;
+        self.engine.store.close().await.and(left)
     }
 
     /// Whether [`close`](Self::close) was called.
@@ -60,6 +61,19 @@ pub struct Engine {
     pub settings: Settings,
     pub closed: AtomicBool,
 }
+
+/// A duration in milliseconds, as far as those can be counted.
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The time that is so much later, or the end of time.
+pub fn later(now_ms: u64, by: Duration) -> u64 {
+    now_ms.saturating_add(millis(by))
+}
+
+/// How long a fetch that failed waits before it tries again.
+const BREATHER: Duration = Duration::from_millis(500);
 
 /// How long a store that fails for the moment is waited for: less than the runtime's shortest lease.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -90,6 +104,23 @@ impl Engine {
             commit = commit.relaxed();
         }
         self.store.commit(commit).await
+    }
+
+    /// A fetch has failed: waits a while, so that a store that is dead is not asked again and again, or fails if the
+    /// fetch's time is over.
+    pub async fn wait_out(
+        &self,
+        operation: &'static str,
+        error: &Error,
+        deadline_ms: u64,
+    ) -> Result<(), ProviderError> {
+        let left_ms = deadline_ms.saturating_sub(self.clock.now_ms());
+        if left_ms == 0 {
+            return Err(error::from_store(operation, error));
+        }
+        warn!(operation, %error, "the store failed; trying again");
+        self.clock.sleep(BREATHER.min(Duration::from_millis(left_ms))).await;
+        Ok(())
     }
 
     /// The newest snapshot of an instance, from memory or from the store.
@@ -140,7 +171,7 @@ impl Engine {
             return Err(dead());
         }
         let subject = claim.subject.clone();
-        board.extend(id, now_ms + extend.as_millis() as u64);
+        board.extend(id, later(now_ms, extend));
         Ok(subject)
     }
 

@@ -102,6 +102,9 @@ impl Offer {
     }
 }
 
+/// How long work waits whose record somebody else is just writing: that is known in a moment.
+pub const PUT_OFF_MS: u64 = 10;
+
 /// The version that an operation wrote. A store that does not tell breaks the contract.
 pub fn written(committed: &Committed, op: usize) -> Version {
     committed.version(op).cloned().unwrap_or_else(|| Version::number(0))

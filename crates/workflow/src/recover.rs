@@ -183,7 +183,7 @@ async fn release(engine: &Engine, mut record: Record, place: Place, queued: &Que
 
 /// Writes every delivery count down, so that the next opening need not assume the worst.
 pub async fn leave(engine: &Engine) -> Result<()> {
-    let (keys, attempts): (Vec<Key>, Vec<u32>) = {
+    let mut counts: Vec<(Key, u32)> = {
         let (board, _) = engine.board.lock();
         let letters = board
             .turns()
@@ -193,15 +193,19 @@ pub async fn leave(engine: &Engine) -> Result<()> {
             .work()
             .unnoted()
             .map(|(_, task)| (task.key.clone(), task.attempts));
-        letters.chain(tasks).unzip()
+        letters.chain(tasks).collect()
     };
+    counts.sort_unstable();
     let mut ops = vec![Op::Put(Draft::new(clean_marker(), "{}"))];
-    for (key, attempts) in keys.into_iter().zip(attempts) {
+    for (key, attempts) in counts {
         let Some(record) = engine.store.get(&key).await? else {
             continue;
         };
         let Some(place) = record.place.clone() else { continue };
-        let envelope = Envelope::open(&record)?;
+        // One that cannot be read is set aside by whoever opens the store next.
+        let Ok(envelope) = Envelope::open(&record) else {
+            continue;
+        };
         let body = Envelope::body(&envelope.item, attempts)?;
         ops.push(Op::Replace(Draft::new(key, body).placed(place), record.version));
     }

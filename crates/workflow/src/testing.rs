@@ -108,6 +108,13 @@ pub fn residue(workflows: &Workflows) -> Residue {
     }
 }
 
+/// What the board keeps beside the work itself: nothing that grows, when all work is done.
+pub fn bookkeeping(workflows: &Workflows) -> [(&'static str, usize); 4] {
+    let (mut board, now_ms) = workflows.engine.board.lock();
+    board.advance(now_ms);
+    board.bookkeeping()
+}
+
 /// Whether what is cached of an instance is what `store` holds, and says what is not. Where no commit can be under way,
 /// `settled`, the versions must agree too.
 pub async fn compare_cached(

@@ -23,6 +23,13 @@ pub enum Alarm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AlarmKey(u64, u64);
 
+impl AlarmKey {
+    /// When it rings.
+    pub fn at_ms(self) -> u64 {
+        self.0
+    }
+}
+
 /// All alarms, earliest first.
 #[derive(Default)]
 pub struct Alarms {
@@ -48,6 +55,12 @@ impl Alarms {
     pub fn ring(&mut self, now_ms: u64) -> Option<Alarm> {
         let entry = self.set.first_entry()?;
         (entry.key().0 <= now_ms).then(|| entry.remove())
+    }
+
+    /// How many alarms are set.
+    #[cfg(feature = "testing")]
+    pub fn len(&self) -> usize {
+        self.set.len()
     }
 
     /// When the next alarm rings.

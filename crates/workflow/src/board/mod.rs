@@ -15,6 +15,7 @@ mod work;
 
 pub use claims::Subject;
 pub use pin::{Pin, Window};
+pub use sessions::Tenure;
 pub use turns::{Body, Letter, Sort};
 pub use waiters::Want;
 pub use work::{Task, WorkWant};
@@ -102,6 +103,18 @@ impl Inner {
     #[cfg(feature = "testing")]
     pub fn claims(&self) -> usize {
         self.claims.len()
+    }
+
+    /// How much there is of everything that serves the work.
+    #[cfg(feature = "testing")]
+    pub fn bookkeeping(&self) -> [(&'static str, usize); 4] {
+        let ready = usize::from(self.turns.is_any_ready()) + usize::from(self.work.is_any_ready());
+        [
+            ("alarms", self.alarms.len()),
+            ("sessions", self.sessions.len()),
+            ("ready", ready + self.turns.settling.len()),
+            ("waiters", self.waiters.len()),
+        ]
     }
 
     /// Whether a commit is under way that rests on a claim on one of these instances or their activities.

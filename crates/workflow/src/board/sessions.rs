@@ -28,6 +28,16 @@ impl Session {
     }
 }
 
+/// Who holds a session, until when, and when it was last used.
+#[derive(Clone, Debug, Default)]
+pub struct Tenure {
+    owner: Option<Arc<str>>,
+    until_ms: u64,
+    active_ms: u64,
+    /// Until when it is held by whoever it was taken from this for.
+    next_until_ms: u64,
+}
+
 /// All sessions.
 #[derive(Default)]
 pub struct Sessions {
@@ -37,6 +47,12 @@ pub struct Sessions {
 }
 
 impl Sessions {
+    /// How many sessions there are.
+    #[cfg(feature = "testing")]
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
     /// Whether any session has a ready activity.
     pub fn is_any_ready(&self) -> bool {
         !self.ready.is_empty()
@@ -132,30 +148,78 @@ impl Sessions {
 }
 
 impl Inner {
-    /// Gives a session to a worker.
-    pub fn claim_session(&mut self, id: &Arc<str>, owner: &Arc<str>, lock_ms: u64, now_ms: u64) {
-        let until_ms = now_ms + lock_ms;
+    /// Gives a session to a worker; returns who had it.
+    pub fn claim_session(&mut self, id: &Arc<str>, owner: &Arc<str>, lock_ms: u64, now_ms: u64) -> Tenure {
+        let until_ms = now_ms.saturating_add(lock_ms);
         let session = self.sessions.sessions.entry(Arc::clone(id)).or_default();
-        session.owner = Some(Arc::clone(owner));
+        let before = Tenure {
+            owner: session.owner.replace(Arc::clone(owner)),
+            until_ms: session.until_ms,
+            active_ms: session.active_ms,
+            next_until_ms: until_ms,
+        };
         session.until_ms = until_ms;
         session.active_ms = now_ms;
-        if session.alarm.is_none() {
-            let alarm = self.set_alarm(until_ms, Alarm::Session(Arc::clone(id)));
-            if let Some(session) = self.sessions.sessions.get_mut(id) {
-                session.alarm = Some(alarm);
-            }
+        self.watch_session(id);
+        before
+    }
+
+    /// Takes back that a session was given to a worker, unless it was given anew or renewed since.
+    pub fn give_back_session(&mut self, id: &Arc<str>, before: Tenure, now_ms: u64) {
+        let Some(session) = self.sessions.sessions.get_mut(id) else {
+            return;
+        };
+        if session.until_ms == before.next_until_ms {
+            session.owner = before.owner;
+            session.until_ms = before.until_ms;
+            session.active_ms = before.active_ms;
+            self.watch_session(id);
+            self.wake_for_session(id, now_ms);
+        }
+    }
+
+    /// Makes sure that an alarm rings when the hold on a session runs out. One that rings earlier does no harm.
+    fn watch_session(&mut self, id: &Arc<str>) {
+        let Some(session) = self.sessions.sessions.get_mut(id) else {
+            return;
+        };
+        let until_ms = session.until_ms;
+        if session.alarm.is_some_and(|alarm| alarm.at_ms() <= until_ms) {
+            return;
+        }
+        if let Some(late) = session.alarm.take() {
+            self.alarms.cancel(late);
+        }
+        let alarm = self.set_alarm(until_ms, Alarm::Session(Arc::clone(id)));
+        if let Some(session) = self.sessions.sessions.get_mut(id) {
+            session.alarm = Some(alarm);
+        }
+    }
+
+    fn wake_for_session(&mut self, id: &Arc<str>, now_ms: u64) {
+        let ready = self.sessions.sessions.get(id).map(|session| &session.ready);
+        let tags: Vec<Option<Arc<str>>> = ready.into_iter().flat_map(|ready| ready.values().cloned()).collect();
+        for tag in tags {
+            self.wake_worker(tag.as_deref(), Some(id), now_ms);
         }
     }
 
     /// Extends the sessions of these workers that were used lately; returns how many.
     pub fn renew_sessions(&mut self, owners: &[&str], extend_ms: u64, idle_ms: u64, now_ms: u64) -> usize {
         let mut renewed = 0;
-        for session in self.sessions.sessions.values_mut() {
+        let mut shortened = Vec::new();
+        for (id, session) in &mut self.sessions.sessions {
             let owned = session.owner.as_deref().is_some_and(|owner| owners.contains(&owner));
             if owned && session.until_ms > now_ms && session.active_ms > now_ms.saturating_sub(idle_ms) {
-                session.until_ms = now_ms + extend_ms;
+                session.until_ms = now_ms.saturating_add(extend_ms);
                 renewed += 1;
+                if session.alarm.is_some_and(|alarm| alarm.at_ms() > session.until_ms) {
+                    shortened.push(Arc::clone(id));
+                }
             }
+        }
+        for id in shortened {
+            self.watch_session(&id);
         }
         renewed
     }
@@ -167,16 +231,9 @@ impl Inner {
         };
         session.alarm = None;
         if session.until_ms > now_ms {
-            let until_ms = session.until_ms;
-            let alarm = self.set_alarm(until_ms, Alarm::Session(Arc::clone(id)));
-            if let Some(session) = self.sessions.sessions.get_mut(id) {
-                session.alarm = Some(alarm);
-            }
-            return;
-        }
-        let tags: Vec<Option<Arc<str>>> = session.ready.values().cloned().collect();
-        for tag in tags {
-            self.wake_worker(tag.as_deref(), Some(id), now_ms);
+            self.watch_session(id);
+        } else {
+            self.wake_for_session(id, now_ms);
         }
     }
 }

@@ -67,6 +67,8 @@ enum Holder {
     Claim(ClaimId),
     /// Messages that wait for a start.
     Parked,
+    /// Something of the instance cannot be read: its messages wait until the store is opened again.
+    Damaged,
 }
 
 /// The messages of one instance.
@@ -99,6 +101,13 @@ impl Mailbox {
     /// Whether nobody holds it.
     pub fn is_free(&self) -> bool {
         self.holder == Holder::Nobody
+    }
+
+    /// A start has become visible.
+    fn unpark(&mut self) {
+        if self.holder == Holder::Parked {
+            self.holder = Holder::Nobody;
+        }
     }
 
     fn is_idle(&self) -> bool {
@@ -161,12 +170,12 @@ impl Turns {
         letters.map(|letter| letter.attempts).max().unwrap_or_default()
     }
 
-    /// Every message that was handed out more often than its record says.
+    /// Every message that was not handed out just as often as its record says.
     pub fn unnoted(&self) -> impl Iterator<Item = (&Arc<str>, Order, &Letter)> {
         self.mailboxes.iter().flat_map(|(instance, mailbox)| {
             let hidden = mailbox.hidden.iter().map(|(order, (letter, _))| (order, letter));
             let all = mailbox.visible.iter().chain(hidden);
-            all.filter(|(_, letter)| letter.attempts > letter.noted)
+            all.filter(|(_, letter)| letter.attempts != letter.noted)
                 .map(move |(order, letter)| (instance, *order, letter))
         })
     }
@@ -177,8 +186,8 @@ impl Inner {
     pub fn post(&mut self, instance: &Arc<str>, order: Order, letter: Letter, pin: Pin, now_ms: u64) {
         self.turns.letters += 1;
         self.meters.turn_depth.set(self.turns.letters as f64);
-        let start = letter.sort == Sort::Start;
         let hidden = letter.due_ms > now_ms;
+        let start = letter.sort == Sort::Start && !hidden;
         let alarm = hidden.then(|| self.set_alarm(letter.due_ms, Alarm::Letter(Arc::clone(instance), order)));
         let mailbox = self
             .turns
@@ -193,8 +202,8 @@ impl Inner {
                 mailbox.visible.insert(order, letter);
             }
         }
-        if start && mailbox.holder == Holder::Parked {
-            mailbox.holder = Holder::Nobody;
+        if start {
+            mailbox.unpark();
         }
         self.settle(instance, now_ms);
         self.refresh(instance);
@@ -206,6 +215,9 @@ impl Inner {
             return;
         };
         if let Some((letter, _)) = mailbox.hidden.remove(&order) {
+            if letter.sort == Sort::Start {
+                mailbox.unpark();
+            }
             mailbox.visible.insert(order, letter);
         }
         self.refresh(instance);
@@ -316,14 +328,22 @@ impl Inner {
         mailbox.holder == Holder::Claim(claim)
     }
 
-    /// Sets messages of an instance that does not exist aside until a start arrives.
-    pub fn park(&mut self, instance: &Arc<str>, claim: ClaimId) {
+    /// Sets an instance aside of which something cannot be read, until the store is opened again.
+    pub fn shelve(&mut self, instance: &Arc<str>, claim: ClaimId) {
+        if let Some(mailbox) = self.mailbox(instance)
+            && mailbox.holder == Holder::Claim(claim)
+        {
+            mailbox.holder = Holder::Damaged;
+        }
+    }
+
+    /// Sets messages of an instance that does not exist aside until a start can be handed out with them.
+    pub fn park(&mut self, instance: &Arc<str>, claim: ClaimId, taken: &[Order]) {
         let Some(mailbox) = self.mailbox(instance) else { return };
-        let letters = mailbox
+        let start_came = mailbox
             .visible
-            .values()
-            .chain(mailbox.hidden.values().map(|(letter, _)| letter));
-        let start_came = letters.into_iter().any(|letter| letter.sort == Sort::Start);
+            .iter()
+            .any(|(order, letter)| letter.sort == Sort::Start && !taken.contains(order));
         if mailbox.holder == Holder::Claim(claim) {
             mailbox.holder = if start_came { Holder::Nobody } else { Holder::Parked };
         }
@@ -401,8 +421,8 @@ impl Inner {
         let mut claims: Vec<ClaimId> = mailbox.lapsed.take().into_iter().collect();
         if let Holder::Claim(claim) = mailbox.holder {
             claims.push(claim);
-            mailbox.holder = Holder::Nobody;
         }
+        mailbox.holder = Holder::Nobody;
         for claim in claims {
             self.drop_claim(claim);
         }

@@ -36,6 +36,12 @@ pub struct Waiters {
 }
 
 impl Waiters {
+    /// How many wait.
+    #[cfg(feature = "testing")]
+    pub fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
     /// Adds a waiter.
     pub fn join(&mut self, want: Want) -> (u64, Arc<Notify>) {
         self.made += 1;

@@ -106,10 +106,10 @@ impl Work {
         self.by_instance.get(instance).copied().unwrap_or_default()
     }
 
-    /// Every activity that was handed out more often than its record says.
+    /// Every activity that was not handed out just as often as its record says.
     pub fn unnoted(&self) -> impl Iterator<Item = (Order, &Task)> {
         let tasks = self.tasks.iter().map(|(order, entry)| (*order, &entry.task));
-        tasks.filter(|(_, task)| task.attempts > task.noted)
+        tasks.filter(|(_, task)| task.attempts != task.noted)
     }
 }
 

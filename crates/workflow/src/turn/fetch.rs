@@ -1,11 +1,10 @@
 //! Handing out a turn.
 
 use crate::board::{Body, ClaimId, Letter, Pin, Sort, Subject, Waiting, Want, Window, waited};
-use crate::engine::Engine;
-use crate::error::from_store;
+use crate::engine::{Engine, later};
 use crate::instance::Snapshot;
 use crate::mutation::{self, Mutation};
-use crate::queued::{note_durability, written};
+use crate::queued::{PUT_OFF_MS, note_durability, written};
 use crate::records::envelope::Envelope;
 use crate::records::message;
 use crate::shield::Shield;
@@ -30,16 +29,15 @@ pub async fn fetch(
     filter: Option<&DispatcherCapabilityFilter>,
 ) -> Result<Option<Fetched>, ProviderError> {
     let window = Window::of(filter);
-    let deadline_ms = engine.clock.now_ms() + poll.as_millis() as u64;
+    let deadline_ms = later(engine.clock.now_ms(), poll);
     let mut waiting: Option<Waiting> = None;
     loop {
         if let Some(taken) = take(engine, &window, lock, poll.is_zero(), waiting.as_ref()) {
             drop(waiting.take());
-            if let Some(fetched) = prepare(engine, taken, &window, lock)
-                .await
-                .map_err(|e| from_store(OPERATION, &e))?
-            {
-                return Ok(Some(fetched));
+            match prepare(engine, taken, &window, lock).await {
+                Ok(None) => {}
+                Ok(fetched) => return Ok(fetched),
+                Err(error) => engine.wait_out(OPERATION, &error, deadline_ms).await?,
             }
         } else if engine.clock.now_ms() >= deadline_ms {
             return Ok(None);
@@ -62,9 +60,41 @@ struct Taken<'a> {
     kept: bool,
 }
 
+/// Why messages are set aside.
+enum Aside {
+    /// Their instance does not exist.
+    Orphaned,
+    /// Something cannot be read.
+    Damaged,
+}
+
 impl Taken<'_> {
     fn orders(&self) -> Vec<Order> {
         self.letters.iter().map(|(order, _)| *order).collect()
+    }
+
+    /// Takes the messages out of everybody's way.
+    fn set_aside(&mut self, why: Aside) {
+        let orders = self.orders();
+        let (mut board, _) = self.engine.board.lock();
+        board.uncount(&self.instance, &orders);
+        board.drop_claim(self.claim);
+        match why {
+            Aside::Orphaned => board.park(&self.instance, self.claim, &orders),
+            Aside::Damaged => board.shelve(&self.instance, self.claim),
+        }
+        self.kept = true;
+    }
+
+    /// Keeps the claim for a moment, until it is clear what somebody else is doing to the messages.
+    fn put_off(&mut self) {
+        let orders = self.orders();
+        let (mut board, now_ms) = self.engine.board.lock();
+        board.uncount(&self.instance, &orders);
+        if board.hold_again(&self.instance, self.claim) {
+            board.extend(self.claim, now_ms + PUT_OFF_MS);
+        }
+        self.kept = true;
     }
 }
 
@@ -107,7 +137,7 @@ fn take<'a>(
         orders: Vec::new(),
         snapshot: None,
     };
-    let claim = board.make_claim(subject, now_ms + lock.as_millis() as u64);
+    let claim = board.make_claim(subject, later(now_ms, lock));
     let letters = board.hold(&instance, claim);
     drop(board);
     if let Some((order, letter)) = letters.first() {
@@ -134,7 +164,7 @@ async fn prepare(
     let snapshot = match engine.snapshot(&taken.instance).await {
         Err(Error::Corrupt(why)) => {
             error!(instance = %taken.instance, why, "the head of an instance cannot be read: the instance is set aside");
-            set_aside(engine, &mut taken);
+            taken.set_aside(Aside::Damaged);
             return Ok(None);
         }
         other => other?,
@@ -148,7 +178,7 @@ async fn prepare(
     let messages = match open(engine, &taken).await {
         Err(Error::Corrupt(why)) => {
             error!(instance = %taken.instance, why, "a message cannot be read: the instance is set aside");
-            set_aside(engine, &mut taken);
+            taken.set_aside(Aside::Damaged);
             return Ok(None);
         }
         other => other?,
@@ -158,11 +188,9 @@ async fn prepare(
         return Ok(None);
     };
     match note(engine, &taken).await {
-        // The instance is being deleted: it stays claimed until that is done.
+        // The instance is being deleted, or a fetch that was dropped has just counted its messages.
         Err(Error::Conflict { .. }) => {
-            let orders = taken.orders();
-            engine.board.lock().0.uncount(&taken.instance, &orders);
-            taken.kept = true;
+            taken.put_off();
             return Ok(None);
         }
         outcome => outcome?,
@@ -182,7 +210,7 @@ async fn prepare(
         return Ok(None);
     }
     if !mutation::is(Mutation::LeaseFromFetchStart) {
-        board.extend(taken.claim, now_ms + lock.as_millis() as u64);
+        board.extend(taken.claim, later(now_ms, lock));
     }
     if let Some(claim) = board.claim(taken.claim) {
         claim.subject = Subject::Turn {
@@ -271,7 +299,7 @@ async fn open(engine: &Engine, taken: &Taken<'_>) -> Result<Vec<WorkItem>, Error
 /// Messages to an instance that does not exist: those for its queues are dropped, others wait for a start.
 async fn orphans(engine: &Engine, mut taken: Taken<'_>) -> Result<(), Error> {
     if taken.letters.iter().any(|(_, letter)| letter.sort != Sort::Queue) {
-        set_aside(engine, &mut taken);
+        taken.set_aside(Aside::Orphaned);
         return Ok(());
     }
     let orders = taken.orders();
@@ -282,15 +310,6 @@ async fn orphans(engine: &Engine, mut taken: Taken<'_>) -> Result<(), Error> {
     engine.commit(Commit::new(remove).relaxed()).await?;
     engine.board.lock().0.consume(&taken.instance, &orders);
     Ok(())
-}
-
-fn set_aside(engine: &Engine, taken: &mut Taken<'_>) {
-    let orders = taken.orders();
-    let (mut board, _) = engine.board.lock();
-    board.uncount(&taken.instance, &orders);
-    board.drop_claim(taken.claim);
-    board.park(&taken.instance, taken.claim);
-    taken.kept = true;
 }
 
 /// Writes delivery counts down where memory is not enough: a message that was delivered before, or that was

@@ -1,7 +1,7 @@
 //! What a dispatcher may do with a turn other than finish it.
 
 use crate::board::Subject;
-use crate::engine::Engine;
+use crate::engine::{Engine, later};
 use crate::error::dead_token;
 use duroxide::providers::ProviderError;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub fn abandon(
         board.uncount(&instance, &orders);
     }
     if let Some(delay) = delay.filter(|delay| !delay.is_zero()) {
-        board.hide(&instance, &orders, now_ms + delay.as_millis() as u64);
+        board.hide(&instance, &orders, later(now_ms, delay));
     }
     board.drop_claim(id);
     board.let_go(&instance, id, now_ms);

@@ -1,10 +1,9 @@
 //! Handing out an activity.
 
-use crate::board::{Body, ClaimId, Subject, Task, Waiting, Want, WorkWant, waited};
-use crate::engine::Engine;
-use crate::error::from_store;
+use crate::board::{Body, ClaimId, Inner, Subject, Task, Tenure, Waiting, Want, WorkWant, waited};
+use crate::engine::{Engine, later, millis};
 use crate::mutation::{self, Mutation};
-use crate::queued::{note_durability, written};
+use crate::queued::{PUT_OFF_MS, note_durability, written};
 use crate::records::envelope::Envelope;
 use crate::records::work;
 use crate::shield::Shield;
@@ -17,7 +16,7 @@ use tracing::{error, trace};
 const OPERATION: &str = "fetch_work_item";
 
 /// A worker that is not ready for sessions when it starts to wait may be so soon, but only a new fetch tells.
-const WAIT_WITHOUT_SESSION_MS: u64 = 1_000;
+const WAIT_WITHOUT_SESSION: Duration = Duration::from_secs(1);
 
 /// An activity as the runtime takes it: the item, the token, and how often it was handed out.
 pub type Fetched = (WorkItem, String, u32);
@@ -35,23 +34,23 @@ pub async fn fetch(
             tags: tags.clone(),
             owner: session.map(|session| Arc::from(session.owner_id.as_str())),
         },
-        session_ms: session.map_or(0, |session| session.lock_timeout.as_millis() as u64),
-        lock_ms: lock.as_millis() as u64,
+        session_ms: session.map_or(0, |session| millis(session.lock_timeout)),
+        lock,
     };
-    let mut poll_ms = poll.as_millis() as u64;
-    if session.is_none() {
-        poll_ms = poll_ms.min(WAIT_WITHOUT_SESSION_MS);
-    }
-    let deadline_ms = engine.clock.now_ms() + poll_ms;
+    let poll = if session.is_none() {
+        poll.min(WAIT_WITHOUT_SESSION)
+    } else {
+        poll
+    };
+    let deadline_ms = later(engine.clock.now_ms(), poll);
     let mut waiting: Option<Waiting> = None;
     loop {
         if let Some(taken) = take(engine, &worker, waiting.as_ref()) {
             drop(waiting.take());
-            if let Some(fetched) = prepare(engine, taken, &worker)
-                .await
-                .map_err(|e| from_store(OPERATION, &e))?
-            {
-                return Ok(Some(fetched));
+            match prepare(engine, taken, &worker).await {
+                Ok(None) => {}
+                Ok(fetched) => return Ok(fetched),
+                Err(error) => engine.wait_out(OPERATION, &error, deadline_ms).await?,
             }
         } else if engine.clock.now_ms() >= deadline_ms {
             return Ok(None);
@@ -66,7 +65,7 @@ pub async fn fetch(
 struct Worker {
     want: WorkWant,
     session_ms: u64,
-    lock_ms: u64,
+    lock: Duration,
 }
 
 /// A claim on an activity that has not been handed out yet; dropped, it never was.
@@ -75,13 +74,33 @@ struct Taken<'a> {
     claim: ClaimId,
     order: Order,
     task: Task,
+    /// Who had the activity's session before, and until when.
+    session_before: Option<Tenure>,
     kept: bool,
+}
+
+impl Taken<'_> {
+    /// The activity is being cancelled, or a fetch that was dropped has just counted it: that is known in a moment.
+    fn put_off(&mut self) {
+        let (mut board, now_ms) = self.engine.board.lock();
+        self.give_back_session(&mut board, now_ms);
+        board.put_back(self.order, self.claim, Some(now_ms + PUT_OFF_MS), true, now_ms);
+        board.drop_claim(self.claim);
+        self.kept = true;
+    }
+
+    fn give_back_session(&mut self, board: &mut Inner, now_ms: u64) {
+        if let (Some(session), Some(before)) = (&self.task.activity.session, self.session_before.take()) {
+            board.give_back_session(session, before, now_ms);
+        }
+    }
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         if !self.kept {
             let (mut board, now_ms) = self.engine.board.lock();
+            self.give_back_session(&mut board, now_ms);
             board.put_back(self.order, self.claim, None, true, now_ms);
             board.drop_claim(self.claim);
         }
@@ -95,11 +114,12 @@ fn take<'a>(engine: &'a Engine, worker: &Worker, waiting: Option<&Waiting>) -> O
         board.found_nothing(waiting);
         return None;
     };
-    let claim = board.make_claim(Subject::Work { order }, now_ms + worker.lock_ms);
+    let claim = board.make_claim(Subject::Work { order }, later(now_ms, worker.lock));
     let task = board.hold_task(order, claim)?;
-    if let (Some(session), Some(owner)) = (&task.activity.session, &worker.want.owner) {
-        board.claim_session(session, owner, worker.session_ms, now_ms);
-    }
+    let session_before = match (&task.activity.session, &worker.want.owner) {
+        (Some(session), Some(owner)) => Some(board.claim_session(session, owner, worker.session_ms, now_ms)),
+        _ => None,
+    };
     drop(board);
     let waited = waited(order, task.due_ms, now_ms);
     engine.meters.work_wait.record(waited);
@@ -109,6 +129,7 @@ fn take<'a>(engine: &'a Engine, worker: &Worker, waiting: Option<&Waiting>) -> O
         claim,
         order,
         task,
+        session_before,
         kept: false,
     })
 }
@@ -125,16 +146,14 @@ async fn prepare(engine: &Arc<Engine>, mut taken: Taken<'_>, worker: &Worker) ->
         other => other?,
     };
     let Some(item) = item else {
-        // It is being cancelled, and stays claimed until that is done.
-        taken.kept = true;
+        taken.put_off();
         return Ok(None);
     };
     let task = &taken.task;
     if task.old || task.attempts > 1 {
         match note(engine, taken.order, task, &item).await {
-            // The activity is being cancelled: it stays claimed until that is done.
             Err(Error::Conflict { .. }) => {
-                taken.kept = true;
+                taken.put_off();
                 return Ok(None);
             }
             outcome => outcome?,
@@ -148,7 +167,7 @@ async fn prepare(engine: &Arc<Engine>, mut taken: Taken<'_>, worker: &Worker) ->
         return Ok(None);
     }
     if !mutation::is(Mutation::LeaseFromFetchStart) {
-        board.extend(taken.claim, now_ms + worker.lock_ms);
+        board.extend(taken.claim, later(now_ms, worker.lock));
     }
     taken.kept = true;
     drop(board);

@@ -1,7 +1,7 @@
 //! What a worker may do with an activity other than finish it, and with its sessions.
 
 use crate::board::Subject;
-use crate::engine::Engine;
+use crate::engine::{Engine, later, millis};
 use crate::error::dead_token;
 use duroxide::providers::ProviderError;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub fn abandon(
     let Subject::Work { order } = claim.subject else {
         return Err(dead_token(OPERATION));
     };
-    let due_ms = delay.map(|delay| now_ms + delay.as_millis() as u64);
+    let due_ms = delay.map(|delay| later(now_ms, delay));
     board.put_back(order, id, due_ms, ignore_attempt, now_ms);
     board.drop_claim(id);
     Ok(())
@@ -48,7 +48,7 @@ pub fn renew(engine: &Engine, token: &str, extend: Duration) -> Result<(), Provi
 /// Extends the sessions of these workers that were used within `idle`; returns how many.
 pub fn renew_sessions(engine: &Engine, owners: &[&str], extend: Duration, idle: Duration) -> usize {
     let (mut board, now_ms) = engine.board.lock();
-    board.renew_sessions(owners, extend.as_millis() as u64, idle.as_millis() as u64, now_ms)
+    board.renew_sessions(owners, millis(extend), millis(idle), now_ms)
 }
 
 /// Forgets sessions that nobody holds and nothing waits for; returns how many.

@@ -1,0 +1,129 @@
+//! A store that stops at a door until it is told to go on.
+
+use async_trait::async_trait;
+use perennial_kv::{MemoryDisk, MemoryStore};
+use perennial_store::{
+    Commit, Committed, Counter, Cursor, DuePage, DueQuery, Key, Limits, ListFilter, ListPage, Record, Result, ScanPage,
+    ScanQuery, Sharing, Signals, Store,
+};
+use std::sync::{Arc, Mutex};
+use tokio::sync::oneshot;
+
+/// Where a call stops.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Door {
+    /// Before a record is read.
+    Get,
+    /// Before a commit.
+    Commit,
+    /// After a commit, before its reply.
+    Reply,
+}
+
+type Guard = (Door, oneshot::Sender<()>, oneshot::Receiver<()>);
+
+/// A memory store with doors.
+pub struct Gate {
+    inner: MemoryStore,
+    guards: Mutex<Vec<Guard>>,
+}
+
+/// A call that stops, once it comes.
+pub struct Stopped {
+    came: oneshot::Receiver<()>,
+    go: oneshot::Sender<()>,
+}
+
+impl Stopped {
+    /// Waits until a call stands at the door.
+    pub async fn came(&mut self) {
+        (&mut self.came).await.unwrap();
+    }
+
+    /// Lets it through.
+    pub fn go(self) {
+        self.go.send(()).ok();
+    }
+}
+
+impl Gate {
+    /// A store on this disk.
+    pub fn open(disk: &MemoryDisk) -> Arc<Self> {
+        let inner = MemoryStore::open_disk(disk, perennial_kv::Settings::default()).unwrap();
+        Arc::new(Self {
+            inner,
+            guards: Mutex::default(),
+        })
+    }
+
+    /// Stops the next call that comes to a door.
+    pub fn stop_next(&self, door: Door) -> Stopped {
+        let (arrive, came) = oneshot::channel();
+        let (go, wait) = oneshot::channel();
+        self.guards.lock().unwrap().push((door, arrive, wait));
+        Stopped { came, go }
+    }
+
+    async fn pass(&self, door: Door) {
+        let guard = {
+            let mut guards = self.guards.lock().unwrap();
+            let at = guards.iter().position(|guard| guard.0 == door);
+            at.map(|at| guards.remove(at))
+        };
+        if let Some((_, arrive, wait)) = guard {
+            arrive.send(()).ok();
+            wait.await.ok();
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Gate {
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn sharing(&self) -> Sharing {
+        self.inner.sharing()
+    }
+
+    fn epoch(&self) -> u64 {
+        self.inner.epoch()
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Committed> {
+        self.pass(Door::Commit).await;
+        let outcome = self.inner.commit(commit).await;
+        self.pass(Door::Reply).await;
+        outcome
+    }
+
+    async fn get(&self, key: &Key) -> Result<Option<Record>> {
+        self.pass(Door::Get).await;
+        self.inner.get(key).await
+    }
+
+    async fn scan(&self, query: &ScanQuery) -> Result<ScanPage> {
+        self.inner.scan(query).await
+    }
+
+    async fn due(&self, query: &DueQuery) -> Result<DuePage> {
+        self.inner.due(query).await
+    }
+
+    async fn list(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<ListPage> {
+        self.inner.list(filter, after, limit).await
+    }
+
+    async fn tally(&self) -> Result<Vec<(Counter, i64)>> {
+        self.inner.tally().await
+    }
+
+    fn signals(&self) -> Signals {
+        self.inner.signals()
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.inner.close().await
+    }
+}
