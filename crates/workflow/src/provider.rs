@@ -2,6 +2,7 @@
 
 use crate::engine::Workflows;
 use crate::error::from_store;
+use crate::instance::History;
 use crate::records::partition;
 use crate::{instance, send, turn, work};
 use async_trait::async_trait;
@@ -12,6 +13,13 @@ use duroxide::providers::{
 use duroxide::{Event, SystemStats};
 use std::collections::HashMap;
 use std::time::Duration;
+
+fn events(operation: &'static str, history: &History) -> Result<Vec<Event>, ProviderError> {
+    match history.damage() {
+        Some(why) => Err(ProviderError::permanent(operation, why)),
+        None => Ok(history.events()),
+    }
+}
 
 #[async_trait]
 impl Provider for Workflows {
@@ -116,17 +124,14 @@ impl Provider for Workflows {
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
         let snapshot = self.engine.snapshot_for("read", instance).await?;
-        match snapshot.history.damage() {
-            Some(why) => Err(ProviderError::permanent("read", why)),
-            None => Ok(snapshot.history.events()),
-        }
+        events("read", &snapshot.history)
     }
 
     async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Result<Vec<Event>, ProviderError> {
         const OPERATION: &str = "read_with_execution";
         let snapshot = self.engine.snapshot_for(OPERATION, instance).await?;
         if snapshot.head().is_some_and(|head| head.execution.id == execution_id) {
-            return self.read(instance).await;
+            return events(OPERATION, &snapshot.history);
         }
         let history = instance::history_of(&*self.engine.store, &partition(instance), execution_id).await;
         Ok(history.map_err(|e| from_store(OPERATION, &e))?.events())

@@ -34,6 +34,7 @@ pub async fn message(engine: &Arc<Engine>, item: WorkItem, delay: Option<Duratio
 
 /// Stores a message. A start also finds out whether the instance is new, so that nobody has to read to know.
 async fn store(engine: &Engine, post: Post, create: Op) -> Result<(), Error> {
+    let _arriving = engine.board.announce(vec![Arc::clone(&post.instance)]);
     let head = Head::key(&post.instance);
     let slot = Slot::of(&head.partition);
     let mut committed = None;

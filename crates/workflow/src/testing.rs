@@ -109,7 +109,7 @@ pub fn residue(workflows: &Workflows) -> Residue {
 }
 
 /// What the board keeps beside the work itself: nothing that grows, when all work is done.
-pub fn bookkeeping(workflows: &Workflows) -> [(&'static str, usize); 4] {
+pub fn bookkeeping(workflows: &Workflows) -> [(&'static str, usize); 5] {
     let (mut board, now_ms) = workflows.engine.board.lock();
     board.advance(now_ms);
     board.bookkeeping()

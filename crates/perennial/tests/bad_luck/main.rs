@@ -6,3 +6,4 @@ mod gate;
 mod growth;
 mod kit;
 mod odd;
+mod races;

@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::error::from_store;
 use crate::instance::{self, Snapshot};
 use crate::mutation::{self, Mutation};
+use crate::records::execution::Ended;
 use crate::records::head::Head;
 use crate::records::{instance_of, message, partition, work};
 use crate::send::slot_of;
@@ -115,10 +116,10 @@ async fn check_children(engine: &Engine, id: &str, ids: &BTreeSet<String>) -> Re
     }
 }
 
-/// How a record goes. An activity that ends before it is deleted would leave its result behind: then all is looked at
-/// again.
+/// How a record goes. An activity that ends before it is deleted would leave its result behind, and an execution that is
+/// pruned before would be counted twice: then all is looked at again.
 fn removal((key, version): (Key, Version)) -> Op {
-    if key.id.below(&work::root()).is_some() {
+    if key.id.below(&work::root()).is_some() || key.id.below(&Ended::root()).is_some() {
         Op::Delete(key, version)
     } else {
         Op::Remove(key)

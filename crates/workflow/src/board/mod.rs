@@ -5,6 +5,7 @@
 //! process that dies takes its claims with it. Everything here happens under one lock and never waits.
 
 mod alarms;
+mod arriving;
 mod claims;
 mod pin;
 mod sessions;
@@ -13,6 +14,7 @@ mod turns;
 mod waiters;
 mod work;
 
+pub use arriving::Arriving;
 pub use claims::Subject;
 pub use pin::{Pin, Window};
 pub use sessions::Tenure;
@@ -45,6 +47,8 @@ pub struct Inner {
     waiters: waiters::Waiters,
     claims: HashMap<ClaimId, Claim>,
     claims_made: u64,
+    /// How many messages to an instance are being stored and not posted yet.
+    arriving: HashMap<Arc<str>, usize>,
     meters: Arc<Meters>,
 }
 
@@ -107,18 +111,23 @@ impl Inner {
 
     /// How much there is of everything that serves the work.
     #[cfg(feature = "testing")]
-    pub fn bookkeeping(&self) -> [(&'static str, usize); 4] {
+    pub fn bookkeeping(&self) -> [(&'static str, usize); 5] {
         let ready = usize::from(self.turns.is_any_ready()) + usize::from(self.work.is_any_ready());
         [
             ("alarms", self.alarms.len()),
             ("sessions", self.sessions.len()),
             ("ready", ready + self.turns.settling.len()),
             ("waiters", self.waiters.len()),
+            ("arriving", self.arriving.len()),
         ]
     }
 
-    /// Whether a commit is under way that rests on a claim on one of these instances or their activities.
+    /// Whether a commit is under way that rests on a claim on one of these instances or their activities, or that sends
+    /// one of them a message.
     pub fn is_committing(&self, instances: &BTreeSet<String>) -> bool {
+        if self.arriving.keys().any(|instance| instances.contains(&**instance)) {
+            return true;
+        }
         let mut under_way = self.claims.values().filter(|claim| claim.committing);
         under_way.any(|claim| match &claim.subject {
             Subject::Turn { instance, .. } => instances.contains(&**instance),
@@ -205,6 +214,7 @@ impl Board {
             waiters: waiters::Waiters::default(),
             claims: HashMap::new(),
             claims_made: 0,
+            arriving: HashMap::new(),
             meters,
         };
         Self {

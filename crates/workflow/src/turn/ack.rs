@@ -1,7 +1,7 @@
 //! Finishing a turn: one commit, fenced by the version of the instance's head.
 
 use super::plan::{DuplicateEvent, Ground, Plan, check_events, plan};
-use crate::board::{ClaimId, Pin, Subject};
+use crate::board::{Arriving, ClaimId, Pin, Subject};
 use crate::engine::Engine;
 use crate::error::{dead_token, from_store};
 use crate::instance::{self, Snapshot};
@@ -123,7 +123,7 @@ fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<Ground> {
 async fn finish(engine: &Engine, id: ClaimId, mut ground: Ground, turn: Turn) -> Result<(), ProviderError> {
     let outcome = commit(engine, &mut ground, turn).await;
     match outcome {
-        Ok((plan, committed)) => {
+        Ok((plan, committed, _arriving)) => {
             engine.meters.turns.increment(1);
             settle(engine, &ground, plan, &committed, Some(id));
             debug!("turn committed");
@@ -141,7 +141,11 @@ async fn finish(engine: &Engine, id: ClaimId, mut ground: Ground, turn: Turn) ->
     }
 }
 
-async fn commit(engine: &Engine, ground: &mut Ground, turn: Turn) -> Result<(Plan, Committed), ProviderError> {
+async fn commit(
+    engine: &Engine,
+    ground: &mut Ground,
+    turn: Turn,
+) -> Result<(Plan, Committed, Arriving), ProviderError> {
     let failed = |e: Error| from_store(OPERATION, &e);
     ground.ended = other_execution(engine, ground, turn.execution).await.map_err(failed)?;
     check_events(ground, &turn).map_err(|DuplicateEvent(event)| {
@@ -158,8 +162,11 @@ async fn commit(engine: &Engine, ground: &mut Ground, turn: Turn) -> Result<(Pla
             board.offer(offer.order, offer.task(perennial_store::Version::number(0)), now_ms);
         }
     }
+    let others = plan.posts.iter().map(|post| &post.instance);
+    let others = others.filter(|other| **other != ground.instance).cloned().collect();
+    let arriving = engine.board.announce(others);
     let committed = engine.commit(std::mem::take(&mut plan.commit)).await.map_err(failed)?;
-    Ok((plan, committed))
+    Ok((plan, committed, arriving))
 }
 
 /// The record of an execution that the plan needs beside the current one; usually there is none.
@@ -241,7 +248,7 @@ pub async fn append(
     };
     let engine = Arc::clone(engine);
     Shield::new(async move {
-        let (plan, committed) = commit(&engine, &mut ground, turn).await?;
+        let (plan, committed, _arriving) = commit(&engine, &mut ground, turn).await?;
         settle(&engine, &ground, plan, &committed, None);
         Ok(())
     })

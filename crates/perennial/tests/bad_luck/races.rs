@@ -1,0 +1,167 @@
+//! Two calls at once, and calls that end in the middle.
+
+use crate::gate::Door;
+use crate::kit::*;
+use duroxide::EventKind;
+use duroxide::providers::{Provider, ProviderAdmin, PruneOptions, TagFilter};
+use perennial_workflow::testing;
+use std::future::Future;
+use std::time::Duration;
+
+/// Polls a call until it stands at the door, and drops it there.
+async fn drop_at<T>(call: impl Future<Output = T>, mut door: crate::gate::Stopped) -> crate::gate::Stopped {
+    tokio::select! {
+        biased;
+        () = door.came() => {}
+        _ = call => panic!("the call did not come to the door"),
+    }
+    door
+}
+
+#[tokio::test]
+async fn a_fetch_that_is_dropped_while_it_counts_a_turn_holds_nobody_up() {
+    let (store, gate) = fresh(Default::default()).await;
+    send(&store, start("i")).await;
+    let (_, token, _) = turn(&store).await;
+    store.abandon_orchestration_item(&token, None, false).await.unwrap();
+    let door = gate.stop_next(Door::Reply);
+    let door = drop_at(store.fetch_orchestration_item(LEASE, NOW, None), door).await;
+    assert!(try_turn(&store).await.is_none());
+    door.go();
+    let fetched = soon(store.fetch_orchestration_item(LEASE, LEASE, None)).await.unwrap();
+    let (_, token, attempt) = fetched.unwrap();
+    assert_eq!(attempt, 2);
+    ack(&store, &token, 1, vec![started("i", 1)], vec![], None)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_fetch_that_is_dropped_while_it_counts_an_activity_holds_nobody_up() {
+    let (store, gate) = fresh(Default::default()).await;
+    store.enqueue_for_worker(activity("i", 1, None)).await.unwrap();
+    let (_, token, _) = work_as(&store, "a").await.unwrap();
+    store.abandon_work_item(&token, None, false).await.unwrap();
+    let door = gate.stop_next(Door::Reply);
+    let door = drop_at(work_as(&store, "a"), door).await;
+    assert!(work_as(&store, "a").await.is_none());
+    door.go();
+    let owner = owner_of("a", LEASE);
+    let fetch = store.fetch_work_item(LEASE, LEASE, Some(&owner), &TagFilter::DefaultOnly);
+    let (_, token, attempt) = soon(fetch).await.unwrap().unwrap();
+    assert_eq!(attempt, 2);
+    store.ack_work_item(&token, Some(completed("i", 1))).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_fetch_that_is_dropped_gives_the_session_back() {
+    let (store, gate) = fresh(forgetful()).await;
+    store.enqueue_for_worker(activity("i", 1, Some("s"))).await.unwrap();
+    drop_at(work_as(&store, "gone"), gate.stop_next(Door::Get)).await;
+    let (_, token, attempt) = work_as(&store, "there").await.expect("nobody has the session");
+    assert_eq!(attempt, 1);
+    store.enqueue_for_worker(activity("i", 2, Some("s"))).await.unwrap();
+    // One that has the session already keeps it.
+    drop_at(work_as(&store, "there"), gate.stop_next(Door::Get)).await;
+    assert!(work_as(&store, "other").await.is_none());
+    store.ack_work_item(&token, None).await.unwrap();
+    assert!(work_as(&store, "there").await.is_some());
+}
+
+#[tokio::test]
+async fn an_execution_is_read_even_if_another_begins_meanwhile() {
+    let (store, gate) = fresh(forgetful()).await;
+    execute(&store, "i", 1, None).await;
+    let first = store.read("i").await.unwrap();
+    let mut passed = gate.stop_next(Door::Get);
+    let mut second = gate.stop_next(Door::Get);
+    let reader = store.clone();
+    let read = tokio::spawn(async move { reader.read_with_execution("i", 1).await });
+    passed.came().await;
+    passed.go();
+    // Whether or not the head is read once more, the next execution begins now.
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    let begin = async {
+        second.came().await;
+        second.go();
+    };
+    tokio::join!(begin, execute(&store, "i", 2, None));
+    assert_eq!(read.await.unwrap().unwrap(), first);
+}
+
+#[tokio::test]
+async fn pruning_and_deleting_at_once_count_everything_once() {
+    let (store, gate) = fresh(Default::default()).await;
+    execute(&store, "i", 1, Some("ContinuedAsNew")).await;
+    execute(&store, "i", 2, Some("Completed")).await;
+    execute(&store, "j", 1, Some("Completed")).await;
+    let mut door = gate.stop_next(Door::Commit);
+    let deleter = store.clone();
+    let deletion = tokio::spawn(async move { deleter.delete_instance("i", false).await });
+    door.came().await;
+    store.prune_executions("i", PruneOptions::default()).await.unwrap();
+    door.go();
+    soon(deletion).await.unwrap().unwrap();
+    let metrics = store.get_system_metrics().await.unwrap();
+    assert_eq!((metrics.total_executions, metrics.total_events), (1, 1));
+}
+
+#[tokio::test]
+async fn a_message_that_was_deleted_before_it_was_posted_is_gone() {
+    let (store, gate) = fresh(Default::default()).await;
+    execute(&store, "i", 1, Some("Completed")).await;
+    let mut door = gate.stop_next(Door::Reply);
+    let sender = store.clone();
+    let sending = tokio::spawn(async move { sender.enqueue_for_orchestrator(raised("i"), None).await });
+    door.came().await;
+    let deleter = store.clone();
+    let deletion = tokio::spawn(async move { deleter.delete_instance("i", true).await });
+    pause(Duration::from_millis(50)).await;
+    door.go();
+    soon(sending).await.unwrap().unwrap();
+    assert_eq!(soon(deletion).await.unwrap().unwrap().instances_deleted, 1);
+    assert!(try_turn(&store).await.is_none());
+    assert_eq!(testing::residue(&store), testing::Residue::default());
+}
+
+#[tokio::test]
+async fn totals_are_exact_through_continuation_old_acks_pruning_and_deletion() {
+    let (store, _) = fresh(forgetful()).await;
+    for execution in 1..=3 {
+        execute(&store, "i", execution, Some("ContinuedAsNew")).await;
+    }
+    let late = |id| {
+        let name = "late".to_owned();
+        let kind = EventKind::ExternalEvent {
+            name,
+            data: String::new(),
+        };
+        duroxide::Event::with_event_id(id, "i", 1, None, kind)
+    };
+    let totals = async || {
+        let metrics = store.get_system_metrics().await.unwrap();
+        (metrics.total_instances, metrics.total_executions, metrics.total_events)
+    };
+    // A turn of an execution that is over adds to that one, and begins it anew if it was pruned.
+    for (id, executions) in [(50, vec![1, 2, 3]), (60, vec![1, 3])] {
+        send(&store, raised("i")).await;
+        let (_, token, _) = turn(&store).await;
+        ack(&store, &token, 1, vec![late(id)], vec![], None).await.unwrap();
+        assert_eq!(store.list_executions("i").await.unwrap(), executions);
+        let mut events = 0;
+        for execution in &executions {
+            let read = store.read_with_execution("i", *execution).await.unwrap().len();
+            let info = store.get_execution_info("i", *execution).await.unwrap();
+            assert_eq!(info.event_count, read);
+            events += read as u64;
+        }
+        assert_eq!(totals().await, (1, executions.len() as u64, events));
+        let pruned = store.prune_executions("i", PruneOptions::default()).await.unwrap();
+        assert!(pruned.executions_deleted >= 1 || id == 60);
+        assert!(store.read_with_execution("i", 2).await.unwrap().is_empty());
+    }
+    store.delete_instance("i", true).await.unwrap();
+    assert_eq!(totals().await, (0, 0, 0));
+}
