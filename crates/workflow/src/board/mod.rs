@@ -10,6 +10,7 @@ mod claims;
 mod pin;
 mod sessions;
 mod settle;
+mod steps;
 mod turns;
 mod waiters;
 mod work;
@@ -47,6 +48,8 @@ pub struct Inner {
     waiters: waiters::Waiters,
     claims: HashMap<ClaimId, Claim>,
     claims_made: u64,
+    /// The time when somebody last looked.
+    seen_ms: u64,
     /// How many messages to an instance are being stored and not posted yet.
     arriving: HashMap<Arc<str>, usize>,
     meters: Arc<Meters>,
@@ -214,6 +217,7 @@ impl Board {
             waiters: waiters::Waiters::default(),
             claims: HashMap::new(),
             claims_made: 0,
+            seen_ms: 0,
             arriving: HashMap::new(),
             meters,
         };
@@ -226,8 +230,10 @@ impl Board {
 
     /// Takes the lock, at this moment.
     pub fn lock(&self) -> (MutexGuard<'_, Inner>, u64) {
-        let guard = self.inner.lock();
-        (guard, self.clock.now_ms())
+        let mut guard = self.inner.lock();
+        let now_ms = self.clock.now_ms();
+        guard.see(now_ms);
+        (guard, now_ms)
     }
 
     /// The token that names a claim to the outside.

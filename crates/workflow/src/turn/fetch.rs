@@ -29,9 +29,11 @@ pub async fn fetch(
     filter: Option<&DispatcherCapabilityFilter>,
 ) -> Result<Option<Fetched>, ProviderError> {
     let window = Window::of(filter);
-    let deadline_ms = later(engine.clock.now_ms(), poll);
+    let mut deadline_ms = later(engine.clock.now_ms(), poll);
     let mut waiting: Option<Waiting> = None;
     loop {
+        // If the clock is put back, the wait does not become longer by that.
+        deadline_ms = deadline_ms.min(later(engine.clock.now_ms(), poll));
         if let Some(taken) = take(engine, &window, lock, poll.is_zero(), waiting.as_ref()) {
             drop(waiting.take());
             match prepare(engine, taken, &window, lock).await {

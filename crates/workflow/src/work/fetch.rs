@@ -42,9 +42,11 @@ pub async fn fetch(
     } else {
         poll
     };
-    let deadline_ms = later(engine.clock.now_ms(), poll);
+    let mut deadline_ms = later(engine.clock.now_ms(), poll);
     let mut waiting: Option<Waiting> = None;
     loop {
+        // If the clock is put back, the wait does not become longer by that.
+        deadline_ms = deadline_ms.min(later(engine.clock.now_ms(), poll));
         if let Some(taken) = take(engine, &worker, waiting.as_ref()) {
             drop(waiting.take());
             match prepare(engine, taken, &worker).await {
