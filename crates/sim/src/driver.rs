@@ -4,8 +4,7 @@ use crate::clock::pause;
 use crate::program::{Ending, Fate, Flow};
 use crate::scene::Scene;
 use crate::workflow::{NAME, QUEUE, script_of};
-use duroxide::providers::PruneOptions;
-use duroxide::providers::{Provider, ProviderError};
+use duroxide::providers::{InstanceFilter, Provider, ProviderError, PruneOptions};
 use duroxide::{Client, Event, EventKind};
 use futures::future::join_all;
 use std::collections::BTreeMap;
@@ -99,6 +98,7 @@ impl Driver {
             }
         }
         match flow.ending {
+            Ending::Delete if flow.steps.len().is_multiple_of(2) => self.delete_in_bulk(name, &fates).await,
             Ending::Delete => self.delete(name, &fates, false).await,
             Ending::Prune => self.prune(name, "prune late").await,
             Ending::Stay | Ending::Cancel | Ending::ForceDelete => {}
@@ -113,6 +113,21 @@ impl Driver {
             .map(|(name, _)| name.clone());
         self.scene.facts.lock().deleted.extend(gone);
         self.call(name, "delete", |_| self.client.delete_instance(name, force))
+            .await;
+    }
+
+    /// The same, as one of many that pass a filter.
+    async fn delete_in_bulk(&self, name: &str, fates: &BTreeMap<String, Fate>) {
+        let gone = fates
+            .iter()
+            .filter(|(_, fate)| fate.deleted)
+            .map(|(name, _)| name.clone());
+        self.scene.facts.lock().deleted.extend(gone);
+        let filter = || InstanceFilter {
+            instance_ids: Some(vec![name.to_owned()]),
+            ..InstanceFilter::default()
+        };
+        self.call(name, "delete", |_| self.client.delete_instance_bulk(filter()))
             .await;
     }
 

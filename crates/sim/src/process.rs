@@ -5,7 +5,7 @@ use crate::clock::pause;
 use crate::driver::Driver;
 use crate::scene::{Life, Scene};
 use crate::store::SimStore;
-use crate::witness::Witness;
+use crate::witness::{Watched, Witness};
 use crate::workflow;
 use duroxide::providers::TagFilter;
 use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
@@ -105,7 +105,7 @@ async fn work(scene: &Arc<Scene>, life: &Arc<Life>, disk: &MemoryDisk) -> End {
 }
 
 /// Runs the runtime and the clients, until the clients are done.
-async fn run_until_done(scene: &Arc<Scene>, witness: &Arc<Witness>, driver: &Driver) -> Arc<Runtime> {
+async fn run_until_done(scene: &Arc<Scene>, witness: &Arc<Watched>, driver: &Driver) -> Arc<Runtime> {
     let mut clients = Box::pin(driver.run());
     let mut runtime = start(scene, witness).await;
     let now_ms = scene.clock.true_ms();
@@ -134,7 +134,7 @@ async fn run_until_done(scene: &Arc<Scene>, witness: &Arc<Witness>, driver: &Dri
     runtime
 }
 
-async fn start(scene: &Arc<Scene>, witness: &Arc<Witness>) -> Arc<Runtime> {
+async fn start(scene: &Arc<Scene>, witness: &Arc<Watched>) -> Arc<Runtime> {
     let activities = workflow::activities(scene);
     Runtime::start_with_options(witness.clone(), activities, workflow::workflows(), options(scene)).await
 }
