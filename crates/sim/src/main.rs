@@ -10,8 +10,8 @@ fn value(args: &[String], name: &str) -> Option<String> {
     args.get(at + 1).cloned()
 }
 
-fn one(seed: u64, trace: bool) -> ExitCode {
-    let outcome = run(&Config::of_seed(seed), trace);
+fn one(config: &Config, trace: bool) -> ExitCode {
+    let outcome = run(config, trace);
     for line in &outcome.trace {
         println!("{line}");
     }
@@ -19,7 +19,8 @@ fn one(seed: u64, trace: bool) -> ExitCode {
         println!("VIOLATION {violation}");
     }
     println!(
-        "seed {seed}: {} violations, {} processes, {} calls, {} faults",
+        "seed {}: {} violations, {} processes, {} calls, {} faults",
+        config.seed,
         outcome.violations.len(),
         outcome.processes,
         outcome.calls,
@@ -44,7 +45,7 @@ fn many(from: u64, to: u64, threads: usize, most: usize) -> ExitCode {
     }
     if let Some((seed, _)) = report.failed.first() {
         let small = shrink(&Config::of_seed(*seed));
-        println!("\nthe smallest run that fails like seed {seed}:");
+        println!("\nthe smallest run that fails like seed {seed}; replay: --config FILE --trace");
         println!("{}", serde_json::to_string_pretty(&small).unwrap_or_default());
         return ExitCode::FAILURE;
     }
@@ -87,14 +88,26 @@ fn every_mutation() -> ExitCode {
 }
 
 const USAGE: &str = "usage: perennial-sim --seed N [--trace]
+       perennial-sim --config FILE [--trace]
        perennial-sim --seeds A..B [--threads T] [--failures N]
        perennial-sim --sweep
        perennial-sim --mutations";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    let trace = args.iter().any(|arg| arg == "--trace");
     if let Some(seed) = value(&args, "--seed").and_then(|seed| seed.parse().ok()) {
-        return one(seed, args.iter().any(|arg| arg == "--trace"));
+        return one(&Config::of_seed(seed), trace);
+    }
+    if let Some(path) = value(&args, "--config") {
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        return match serde_json::from_str(&text) {
+            Ok(config) => one(&config, trace),
+            Err(why) => {
+                eprintln!("{path} holds no run: {why}");
+                ExitCode::FAILURE
+            }
+        };
     }
     let threads = value(&args, "--threads")
         .and_then(|count| count.parse().ok())
