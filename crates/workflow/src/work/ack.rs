@@ -4,6 +4,7 @@ use crate::board::{ClaimId, Subject, Task};
 use crate::engine::Engine;
 use crate::error::{dead_token, from_store, wrong_item};
 use crate::queued::{Post, written};
+use crate::records::message;
 use crate::shield::Shield;
 use duroxide::providers::{ProviderError, WorkItem};
 use perennial_store::{Commit, Op, Order};
@@ -42,6 +43,18 @@ fn begin(engine: &Engine, id: ClaimId) -> Option<(Order, Task)> {
     Some((order, task))
 }
 
+/// The result, unless its instance was deleted before the answer to the commit came. Whoever cancels an activity or
+/// deletes its instance takes its claim away.
+async fn still_there(engine: &Engine, id: ClaimId, post: Option<Post>) -> Option<Post> {
+    let post = post?;
+    if engine.board.lock().0.claim(id).is_some() {
+        return Some(post);
+    }
+    let stored = engine.store.get(&message::key(&post.instance, post.order)).await;
+    // Who cannot tell keeps it: a result that nobody waits for does no harm.
+    (!matches!(stored, Ok(None))).then_some(post)
+}
+
 async fn finish(
     engine: &Engine,
     id: ClaimId,
@@ -55,6 +68,11 @@ async fn finish(
         post
     });
     let outcome = engine.commit(Commit::new(ops)).await;
+    let post = if outcome.is_ok() {
+        still_there(engine, id, post).await
+    } else {
+        post
+    };
     let pin = post.as_ref().map(|post| engine.known_pin(&post.instance));
     let (mut board, now_ms) = engine.board.lock();
     match outcome {
