@@ -226,6 +226,8 @@ impl Driver {
         let mut wait_ms = GLANCE_MS.0;
         loop {
             match self.fate(instance).await {
+                // Before a slow commit is answered, one reader may see it and the next may not.
+                Ok(seen) if seen != *fate && wait_ms < GLANCE_MS.1 => pause(wait_ms).await,
                 Ok(seen) => {
                     if seen != *fate {
                         self.scene

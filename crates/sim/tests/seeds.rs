@@ -54,3 +54,9 @@ fn the_execution_that_became_current_while_pruning_is_kept() {
 fn a_turn_that_is_committed_while_its_instance_is_deleted_leaves_nothing() {
     is_clean(728);
 }
+
+#[test]
+fn a_result_that_is_answered_after_its_instance_was_deleted_is_not_queued() {
+    is_clean(20_493);
+    is_clean(42_449);
+}
