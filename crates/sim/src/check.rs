@@ -29,7 +29,7 @@ pub async fn settled(scene: &Scene, workflows: &Workflows, raw: &MemoryStore) {
 }
 
 /// What is stored of every instance.
-pub async fn at_the_end(scene: &Scene, workflows: &Workflows, _raw: &MemoryStore) {
+pub async fn at_the_end(scene: &Scene, workflows: &Workflows) {
     if let Err(why) = inspect(scene, workflows).await {
         scene.blame(format!("the store could not be inspected: {why}"));
     }

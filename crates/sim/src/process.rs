@@ -95,7 +95,7 @@ async fn work(scene: &Arc<Scene>, life: &Arc<Life>, disk: &MemoryDisk) -> End {
     let runtime = run_until_done(scene, &witness, &driver).await;
     check::settled(scene, &workflows, &raw).await;
     runtime.shutdown(None).await;
-    check::at_the_end(scene, &workflows, &raw).await;
+    check::at_the_end(scene, &workflows).await;
     if let Err(why) = workflows.close().await {
         scene.blame(format!("the engine could not be closed: {why}"));
     }
