@@ -3,7 +3,7 @@
 use crate::due::Item;
 use crate::{Table, keys, value};
 use bytes::{Bytes, BytesMut};
-use perennial_store::{Commit, Counter, Draft, Durability, Error, Expect, Limits, Op, Result, Slot, Version};
+use perennial_store::{Commit, Counter, Draft, Durability, Error, Limits, Op, Result, Slot, Version};
 use std::collections::HashSet;
 
 /// What an operation demands of the record that is there.
@@ -70,8 +70,7 @@ fn prepare_op(op: Op) -> PreparedOp {
         Op::Replace(draft, version) => (at(version), write(&key, draft)),
         Op::Delete(_, version) => (at(version), Effect::Delete),
         Op::Remove(_) => (Wanted::Anything, Effect::Delete),
-        Op::Check(_, Expect::Absent) => (Wanted::Absent, Effect::Nothing),
-        Op::Check(_, Expect::At(version)) => (at(version), Effect::Nothing),
+        Op::Absent(_) => (Wanted::Absent, Effect::Nothing),
     };
     PreparedOp { key, wanted, effect }
 }

@@ -160,7 +160,7 @@ fn describe(commit: &Commit) -> String {
                 Op::Replace(..) => "~",
                 Op::Delete(..) => "-",
                 Op::Remove(_) => "/",
-                Op::Check(..) => "?",
+                Op::Absent(_) => "?",
             };
             let key = op.key();
             format!("{verb}{}:{}", key.partition.as_str(), brief(key.id.as_str()))

@@ -2,15 +2,6 @@
 
 use crate::{Counter, Draft, Key, Version};
 
-/// What a [`Op::Check`] demands of a record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Expect {
-    /// There is no such record.
-    Absent,
-    /// The record is at this version.
-    At(Version),
-}
-
 /// One operation of a commit. A commit names each key at most once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -24,8 +15,8 @@ pub enum Op {
     Delete(Key, Version),
     /// Delete a record if it is there.
     Remove(Key),
-    /// Change nothing, but fail the commit unless this holds.
-    Check(Key, Expect),
+    /// Change nothing, but fail the commit if there is such a record.
+    Absent(Key),
 }
 
 impl Op {
@@ -33,7 +24,7 @@ impl Op {
     pub fn key(&self) -> &Key {
         match self {
             Op::Create(draft) | Op::Put(draft) | Op::Replace(draft, _) => &draft.key,
-            Op::Delete(key, _) | Op::Remove(key) | Op::Check(key, _) => key,
+            Op::Delete(key, _) | Op::Remove(key) | Op::Absent(key) => key,
         }
     }
 
@@ -41,7 +32,7 @@ impl Op {
     pub fn draft(&self) -> Option<&Draft> {
         match self {
             Op::Create(draft) | Op::Put(draft) | Op::Replace(draft, _) => Some(draft),
-            Op::Delete(..) | Op::Remove(_) | Op::Check(..) => None,
+            Op::Delete(..) | Op::Remove(_) | Op::Absent(_) => None,
         }
     }
 }

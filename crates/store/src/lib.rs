@@ -29,7 +29,7 @@ mod slot;
 mod store;
 
 pub use clock::{Clock, SystemClock};
-pub use commit::{Commit, Committed, Durability, Expect, Op};
+pub use commit::{Commit, Committed, Durability, Op};
 pub use due::{DuePage, DueQuery, Topics};
 pub use error::{ConflictReason, Error, Result};
 pub use key::{Key, Partition, RecordId};

@@ -74,7 +74,7 @@ impl Patient {
     /// What became of a commit whose reply was lost; `None` if it did not happen.
     async fn resolve(&self, commit: &Commit) -> Result<Option<Committed>> {
         let written = commit.ops.iter().find(|op| op.draft().is_some());
-        let deleted = || commit.ops.iter().find(|op| !matches!(op, Op::Check(..)));
+        let deleted = || commit.ops.iter().find(|op| !matches!(op, Op::Absent(_)));
         let Some(witness) = written.or_else(deleted) else {
             return Ok(None);
         };

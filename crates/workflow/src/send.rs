@@ -9,7 +9,7 @@ use crate::records::head::Head;
 use crate::records::partition;
 use crate::shield::Shield;
 use duroxide::providers::{ProviderError, WorkItem};
-use perennial_store::{Commit, Error, Expect, Op, Slot};
+use perennial_store::{Commit, Error, Op, Slot};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn store(engine: &Engine, post: Post, create: Op) -> Result<(), Error> {
     let mut committed = None;
     if post.sort == crate::board::Sort::Start && engine.cache.peek(&post.instance).is_none() {
         let began = engine.cache.begin(slot);
-        let new = Commit::new(vec![create.clone(), Op::Check(head, Expect::Absent)]);
+        let new = Commit::new(vec![create.clone(), Op::Absent(head)]);
         match engine.commit(new).await {
             Ok(done) => {
                 engine

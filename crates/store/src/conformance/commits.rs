@@ -2,7 +2,7 @@
 
 use super::StoreFactory;
 use super::helpers::*;
-use crate::{Commit, Committed, ConflictReason::*, Draft, Error, Expect, Lane, Listing, Op, Order, Place, Version};
+use crate::{Commit, Committed, ConflictReason::*, Draft, Error, Lane, Listing, Op, Order, Place, Version};
 
 /// A created record is there, with the version that the commit told.
 pub async fn create_makes_a_record_that_was_not_there(factory: &dyn StoreFactory) {
@@ -70,24 +70,21 @@ pub async fn remove_needs_nothing_to_be_there(factory: &dyn StoreFactory) {
     }
 }
 
-/// Checks hold or fail, and the record keeps its version.
-pub async fn check_changes_nothing_and_can_fail(factory: &dyn StoreFactory) {
+/// Absence holds or fails, alone and beside a write, and leaves nothing behind.
+pub async fn absent_changes_nothing_and_can_fail(factory: &dyn StoreFactory) {
     let store = factory.create().await;
-    let old = put(&*store, draft("p", "a", "1")).await;
-    let now = put(&*store, draft("p", "a", "2")).await;
-    let check = |id: &str, expect: Expect| Op::Check(key("p", id), expect);
-    assert_eq!(one(&*store, check("a", Expect::At(now.clone()))).await, Ok(None));
-    assert_eq!(one(&*store, check("b", Expect::Absent)).await, Ok(None));
-    assert_eq!(
-        one(&*store, check("a", Expect::At(old))).await,
-        Err(conflict(0, Changed))
-    );
-    assert_eq!(one(&*store, check("a", Expect::Absent)).await, Err(conflict(0, Exists)));
-    assert_eq!(
-        one(&*store, check("b", Expect::At(now.clone()))).await,
-        Err(conflict(0, Missing))
-    );
-    assert_eq!(get(&*store, &key("p", "a")).await.unwrap().version, now);
+    let version = put(&*store, draft("p", "a", "1")).await;
+    let absent = |id: &str| Op::Absent(key("p", id));
+    assert_eq!(one(&*store, absent("b")).await, Ok(None));
+    assert_eq!(get(&*store, &key("p", "b")).await, None);
+    assert_eq!(one(&*store, absent("a")).await, Err(conflict(0, Exists)));
+    let beside = |id: &str| Commit::new(vec![Op::Create(draft("p", "c", "1")), absent(id)]);
+    assert_eq!(store.commit(beside("a")).await, Err(conflict(1, Exists)));
+    assert_eq!(all_ids(&*store, "p").await, ["a"]);
+    let committed = store.commit(beside("b")).await.unwrap();
+    assert!(committed.version(0).is_some() && committed.version(1).is_none());
+    assert_eq!(all_ids(&*store, "p").await, ["a", "c"]);
+    assert_eq!(get(&*store, &key("p", "a")).await.unwrap().version, version);
 }
 
 /// The index of the operation is the one that failed, not the one before or after.
@@ -97,7 +94,7 @@ pub async fn the_first_operation_that_does_not_apply_is_named(factory: &dyn Stor
     let outcome = store
         .commit(Commit::new(vec![
             Op::Put(draft("p", "a", "1")),
-            Op::Check(key("p", "b"), Expect::Absent),
+            Op::Absent(key("p", "b")),
             Op::Create(draft("p", "taken", "2")),
             Op::Put(draft("p", "c", "1")),
         ]))

@@ -71,7 +71,7 @@ macro_rules! conformance_tests {
             commits: replace_wants_the_version_that_is_there,
             commits: delete_wants_the_version_that_is_there,
             commits: remove_needs_nothing_to_be_there,
-            commits: check_changes_nothing_and_can_fail,
+            commits: absent_changes_nothing_and_can_fail,
             commits: the_first_operation_that_does_not_apply_is_named,
             commits: a_commit_may_not_name_a_record_twice,
             commits: a_commit_of_nothing_succeeds,

@@ -2,7 +2,7 @@
 
 use super::StoreFactory;
 use super::helpers::*;
-use crate::{Commit, Counter, Expect, Op, Store};
+use crate::{Commit, Counter, Op, Store};
 
 const STARTED: Counter = Counter::new("started");
 const OPEN: Counter = Counter::new("open");
@@ -43,7 +43,7 @@ pub async fn totals_add_up(factory: &dyn StoreFactory) {
 pub async fn a_failed_commit_adds_nothing(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     put(&*store, draft("p", "a", "")).await;
-    let commit = Commit::new(vec![Op::Check(key("p", "a"), Expect::Absent)]).count(STARTED, 1);
+    let commit = Commit::new(vec![Op::Absent(key("p", "a"))]).count(STARTED, 1);
     assert!(store.commit(commit).await.is_err());
     assert_eq!(total(&*store, &STARTED).await, 0);
 }
