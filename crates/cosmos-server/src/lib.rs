@@ -1,0 +1,1 @@
+//! A Cosmos DB server for tests.
