@@ -1,18 +1,22 @@
 //! The engine: what every operation works with.
 
-use crate::board::{Board, Body, Pin, Subject};
-use crate::instance::{self, Cache, Snapshot};
+use crate::board::{Board, Body, ClaimId, Pin, Subject};
+use crate::instance::{self, Cache, Snapshot, Trust};
 use crate::meters::Meters;
 use crate::mutation::{self, Mutation};
 use crate::order::Sequencer;
+use crate::records::head::Head;
 use crate::records::partition;
+use crate::records::queues::Queues;
 use crate::settings::Settings;
-use crate::{error, recover};
+use crate::shared::Shared;
+use crate::{error, recover, shared};
 use duroxide::providers::{ProviderError, WorkItem};
-use perennial_store::{Clock, Commit, Committed, Error, Order, Patient, Result, Slot, Store, SystemClock};
+use perennial_store::{Clock, Commit, Committed, Error, Order, Patient, Result, Sharing, Slot, Store, SystemClock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::sync::OwnedMutexGuard;
 use tracing::warn;
 
 /// Durable workflows on a store: give it to `duroxide::runtime::Runtime` and `duroxide::Client` as their provider.
@@ -32,7 +36,10 @@ impl Workflows {
     /// Opens the workflows of a store, on a clock of the caller's.
     pub async fn open_with_clock(store: Arc<dyn Store>, settings: Settings, clock: Arc<dyn Clock>) -> Result<Self> {
         let engine = Arc::new(Engine::new(store, settings, clock));
-        recover::recover(&engine).await?;
+        match engine.shared {
+            None => recover::recover(&engine).await?,
+            Some(_) => shared::check(&engine)?,
+        }
         Ok(Self { engine })
     }
 
@@ -41,7 +48,10 @@ impl Workflows {
         if self.engine.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let left = recover::leave(&self.engine).await;
+        let left = match self.engine.shared {
+            None => recover::leave(&self.engine).await,
+            Some(_) => shared::leave(&self.engine).await,
+        };
         self.engine.store.close().await.and(left)
     }
 
@@ -60,6 +70,10 @@ pub struct Engine {
     pub meters: Arc<Meters>,
     pub settings: Settings,
     pub closed: AtomicBool,
+    /// How the queues are laid out.
+    pub queues: Queues,
+    /// What is needed where many processes share the store.
+    pub shared: Option<Shared>,
 }
 
 /// A duration in milliseconds, as far as those can be counted.
@@ -81,16 +95,32 @@ const PATIENCE: Duration = Duration::from_secs(4);
 impl Engine {
     fn new(store: Arc<dyn Store>, settings: Settings, clock: Arc<dyn Clock>) -> Self {
         let meters = Arc::new(Meters::new());
+        let shared = (store.sharing() == Sharing::Shared).then(|| Shared::new(&settings));
+        let epoch = shared.as_ref().map_or_else(|| store.epoch(), |shared| shared.seed);
         Self {
-            board: Arc::new(Board::new(Arc::clone(&clock), store.epoch(), Arc::clone(&meters))),
+            board: Arc::new(Board::new(
+                Arc::clone(&clock),
+                epoch,
+                shared.is_some(),
+                Arc::clone(&meters),
+            )),
             cache: Cache::new(settings.cache_bytes, Arc::clone(&meters)),
-            orders: Sequencer::default(),
+            orders: shared
+                .as_ref()
+                .map_or_else(Sequencer::default, |shared| Sequencer::of_process(shared.seed)),
+            queues: if shared.is_some() { Queues::One } else { Queues::Two },
+            shared,
             store: Arc::new(Patient::new(store, Arc::clone(&clock), PATIENCE)),
             clock,
             meters,
             settings,
             closed: AtomicBool::new(false),
         }
+    }
+
+    /// What marks the ids of this process's records, where many processes share the store.
+    pub fn tag(&self) -> Option<&str> {
+        self.shared.as_ref().map(|shared| &*shared.owner)
     }
 
     /// The next order of arrival.
@@ -123,15 +153,39 @@ impl Engine {
         Ok(())
     }
 
-    /// The newest snapshot of an instance, from memory or from the store.
+    /// The newest snapshot of an instance, from memory or from the store. Where many processes share the store, what
+    /// this one has just written or confirmed is taken for the newest.
     pub async fn snapshot(&self, instance: &Arc<str>) -> Result<Arc<Snapshot>> {
-        if let Some(snapshot) = self.cache.get(instance) {
+        if let Some(snapshot) = self.cache.get(instance, self.trust()) {
             return Ok(snapshot);
         }
+        self.newest_snapshot(instance).await
+    }
+
+    /// What is taken for the newest without asking the store.
+    fn trust(&self) -> Trust {
+        match &self.shared {
+            None => Trust::Always,
+            Some(_) => Trust::At(self.clock.now_ms()),
+        }
+    }
+
+    /// The newest snapshot of an instance as the store has it.
+    pub async fn newest_snapshot(&self, instance: &Arc<str>) -> Result<Arc<Snapshot>> {
         let slot = Slot::of(&partition(instance));
         let began = self.cache.begin(slot);
-        let snapshot = Arc::new(instance::load(&*self.store, instance).await?);
-        self.cache.fill(instance, slot, began, Arc::clone(&snapshot));
+        let record = self.store.get(&Head::key(instance)).await?;
+        let version = record.as_ref().map(|record| &record.version);
+        if let Some(known) = self.cache.peek(instance)
+            && self.shared.is_some()
+            && known.head.as_ref().map(|(_, version)| version) == version
+        {
+            self.cache.confirm(instance, self.clock.now_ms());
+            return Ok(known);
+        }
+        let snapshot = Arc::new(instance::load_from(&*self.store, &partition(instance), record).await?);
+        self.cache
+            .fill(instance, slot, began, Arc::clone(&snapshot), self.clock.now_ms());
         Ok(snapshot)
     }
 
@@ -149,6 +203,20 @@ impl Engine {
             .as_ref()
             .and_then(|snapshot| snapshot.head()?.execution.pinned.as_ref());
         Pin::of(pinned)
+    }
+
+    /// Waits until nobody else writes what others see of a claim, where others see it; `None` if there is no such claim.
+    pub async fn enter_shared(&self, id: ClaimId) -> Option<Option<OwnedMutexGuard<()>>> {
+        match self.shared {
+            None => Some(None),
+            Some(_) => self.enter(id).await.map(Some),
+        }
+    }
+
+    /// Waits until nobody else writes what others see of a claim; `None` if there is no such claim.
+    pub async fn enter(&self, id: ClaimId) -> Option<OwnedMutexGuard<()>> {
+        let gate = Arc::clone(&self.board.lock().0.claim(id)?.gate);
+        Some(gate.lock_owned().await)
     }
 
     /// Makes the lease that a token names last `extend` from now, and tells what it is on.

@@ -9,6 +9,7 @@
 //! | `instance` | an instance at one moment, and the cache of recent ones |
 //! | `turn` | turns: fetch, ack, abandon, renew |
 //! | `work` | activities: fetch, ack, abandon, renew |
+//! | `shared` | what it takes where many processes share one store |
 //! | `admin` | inspection, deletion, pruning |
 //! | `provider`, `provider_admin` | the runtime's traits, delegating |
 
@@ -27,6 +28,7 @@ mod records;
 mod recover;
 mod send;
 mod settings;
+mod shared;
 mod shield;
 #[cfg(feature = "testing")]
 pub mod testing;

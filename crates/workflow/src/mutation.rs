@@ -48,6 +48,12 @@ pub enum Mutation {
     TrustFailure,
     /// A turn is handed out although another dispatcher took it while it was read.
     HandOutLapsed,
+    /// Another process's lease on an instance or an activity does not count, nor does the version that it wrote.
+    IgnoreLease,
+    /// What was read before a claim is taken for what is there after it.
+    TrustHints,
+    /// An activity is handed out without a claim that others see.
+    KeepClaimsHere,
 }
 
 #[cfg(feature = "testing")]

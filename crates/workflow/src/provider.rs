@@ -67,11 +67,11 @@ impl Provider for Workflows {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        turn::abandon(&self.engine, lock_token, delay, ignore_attempt)
+        turn::abandon(&self.engine, lock_token, delay, ignore_attempt).await
     }
 
     async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
-        turn::renew(&self.engine, token, extend_for)
+        turn::renew(&self.engine, token, extend_for).await
     }
 
     async fn enqueue_for_orchestrator(&self, item: WorkItem, delay: Option<Duration>) -> Result<(), ProviderError> {
@@ -97,7 +97,7 @@ impl Provider for Workflows {
     }
 
     async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
-        work::renew(&self.engine, token, extend_for)
+        work::renew(&self.engine, token, extend_for).await
     }
 
     async fn abandon_work_item(
@@ -106,7 +106,7 @@ impl Provider for Workflows {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        work::abandon(&self.engine, token, delay, ignore_attempt)
+        work::abandon(&self.engine, token, delay, ignore_attempt).await
     }
 
     async fn renew_session_lock(
@@ -115,11 +115,11 @@ impl Provider for Workflows {
         extend_for: Duration,
         idle_timeout: Duration,
     ) -> Result<usize, ProviderError> {
-        Ok(work::renew_sessions(&self.engine, owner_ids, extend_for, idle_timeout))
+        work::renew_sessions(&self.engine, owner_ids, extend_for, idle_timeout).await
     }
 
     async fn cleanup_orphaned_sessions(&self, _idle_timeout: Duration) -> Result<usize, ProviderError> {
-        Ok(work::clean_up_sessions(&self.engine))
+        work::clean_up_sessions(&self.engine).await
     }
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {

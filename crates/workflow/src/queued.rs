@@ -5,12 +5,13 @@ use crate::engine::Engine;
 use crate::records::work::Activity;
 use crate::records::{message, work};
 use duroxide::providers::WorkItem;
-use perennial_store::{Committed, Durability, Key, Op, Order, Result, Version};
+use perennial_store::{Committed, Durability, Key, Op, Order, Place, RecordId, Result, Version};
 use std::sync::Arc;
 
 /// A message that a commit creates, before its version is known.
 pub struct Post {
     pub instance: Arc<str>,
+    pub id: RecordId,
     pub order: Order,
     pub due_ms: u64,
     pub sort: Sort,
@@ -26,12 +27,19 @@ impl Post {
             return Ok(None);
         };
         let order = engine.next_order();
-        let draft = message::draft(&instance, &item, order, due_ms, 0)?;
+        let id = message::id(order, engine.tag());
+        let place = Place {
+            lane: engine.queues.turn(),
+            order,
+            due_ms,
+        };
+        let draft = message::draft(&instance, &id, &item, place, 0)?;
         let sort = Sort::of(&item);
         let body = engine.body(item, draft.body.len());
         Ok(Some((
             Self {
                 instance,
+                id,
                 order,
                 due_ms,
                 sort,
@@ -45,11 +53,13 @@ impl Post {
     /// The message as it stands on the board once it is stored.
     pub fn letter(&self, version: Version) -> Letter {
         Letter {
+            id: self.id.clone(),
             version,
             due_ms: self.due_ms,
             attempts: 0,
             noted: 0,
             old: false,
+            certain: true,
             sort: self.sort,
             body: self.body.clone(),
         }
@@ -64,17 +74,27 @@ pub struct Offer {
     pub body: Body,
     /// Which operation of the commit creates it.
     pub op: usize,
+    /// Until when the commit claims it for a worker of this process; 0 if it does not.
+    pub reserved_ms: u64,
 }
 
 impl Offer {
-    /// Prepares an activity and the operation that creates it; `None` for items that are not activities.
-    pub fn new(engine: &Engine, item: WorkItem, op: usize) -> Result<Option<(Self, Op)>> {
+    /// Prepares an activity and the operation that creates it, claimed for a worker of this process until `reserved_ms`
+    /// if that is not 0; `None` for items that are not activities.
+    pub fn new(engine: &Engine, item: WorkItem, op: usize, reserved_ms: u64) -> Result<Option<(Self, Op)>> {
         let Some(activity) = Activity::of(&item) else {
             return Ok(None);
         };
         let order = engine.next_order();
-        let draft = work::draft(&activity, &item, order, 0, 0)?;
-        let (key, body) = (draft.key.clone(), engine.body(item, draft.body.len()));
+        let key = work::key(&activity, order, engine.tag());
+        let place = Place {
+            lane: engine.queues.work(activity.tag.as_ref()),
+            order,
+            due_ms: reserved_ms,
+        };
+        let owner = engine.tag().filter(|_| reserved_ms > 0);
+        let draft = work::draft(key.clone(), &item, place, u32::from(owner.is_some()), owner)?;
+        let body = engine.body(item, draft.body.len());
         Ok(Some((
             Self {
                 order,
@@ -82,6 +102,7 @@ impl Offer {
                 activity,
                 body,
                 op,
+                reserved_ms,
             },
             Op::Create(draft),
         )))
@@ -98,6 +119,7 @@ impl Offer {
             old: false,
             body: self.body.clone(),
             due_ms: 0,
+            reserved_ms: self.reserved_ms,
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::mutation::{self, Mutation};
 use crate::records::envelope::Envelope;
 use crate::records::work::Activity;
-use crate::records::{instance_of, message, work};
+use crate::records::{instance_of, message, queues};
 use perennial_store::{
     Commit, Draft, DueQuery, Error, Key, Lane, Op, Partition, Place, Record, RecordId, Result, Sharing, Topics,
 };
@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 /// Queued records that cannot be read stand here, by the queue that they came from, until a version of
 /// perennial that can read them opens the store.
-const QUARANTINE: &str = "quarantine";
+pub const QUARANTINE: &str = "quarantine";
 
 const PAGE: usize = 1_000;
 
@@ -33,7 +33,7 @@ pub async fn recover(engine: &Engine) -> Result<()> {
     }
     let clean = engine.store.get(&clean_marker()).await?.is_some();
     let mut found = 0;
-    for lane in [message::LANE.name, Cow::Borrowed(work::LANE)] {
+    for lane in [Cow::Borrowed(queues::TURN), Cow::Borrowed(queues::WORK)] {
         let set_aside = Topics::These {
             topics: BTreeSet::from([Arc::from(&*lane)]),
             default: false,
@@ -106,7 +106,7 @@ enum Queued {
 
 fn sort(lane: &str, envelope: Envelope, key: &Key) -> Result<Queued> {
     let activity = Activity::of(&envelope.item);
-    match (lane == work::LANE, activity) {
+    match (lane == queues::WORK, activity) {
         (true, Some(activity)) => Ok(Queued::Activity(envelope, activity)),
         (false, None) => Ok(Queued::Message(envelope)),
         _ => Err(Error::Corrupt(format!("record {key} is in the wrong queue"))),
@@ -122,11 +122,13 @@ fn put_on_board(engine: &Engine, record: Record, queued: Queued, clean: bool) {
         Queued::Message(envelope) => {
             let instance: Arc<str> = Arc::from(instance_of(&record.key.partition));
             let letter = Letter {
+                id: record.key.id,
                 version: record.version,
                 due_ms: place.due_ms,
                 attempts: envelope.attempts.max(floor),
                 noted: envelope.attempts,
                 old: true,
+                certain: false,
                 sort: Sort::of(&envelope.item),
                 body: engine.body(envelope.item, bytes),
             };
@@ -144,6 +146,7 @@ fn put_on_board(engine: &Engine, record: Record, queued: Queued, clean: bool) {
                 old: true,
                 body: engine.body(envelope.item, bytes),
                 due_ms: place.due_ms,
+                reserved_ms: 0,
             };
             let (mut board, now_ms) = engine.board.lock();
             board.offer(place.order, task, now_ms);
@@ -151,7 +154,7 @@ fn put_on_board(engine: &Engine, record: Record, queued: Queued, clean: bool) {
     }
 }
 
-async fn quarantine(engine: &Engine, record: Record, place: Place, lane: &str, why: &Error) -> Result<()> {
+pub async fn quarantine(engine: &Engine, record: Record, place: Place, lane: &str, why: &Error) -> Result<()> {
     warn!(partition = %record.key.partition, id = %record.key.id, %why, "a queued record cannot be read: set aside");
     engine.meters.quarantined.increment(1);
     let lane = Lane {
@@ -168,8 +171,8 @@ async fn quarantine(engine: &Engine, record: Record, place: Place, lane: &str, w
 /// Puts a record that was set aside back into its queue.
 async fn release(engine: &Engine, mut record: Record, place: Place, queued: &Queued) -> Result<Record> {
     let lane = match queued {
-        Queued::Message(_) => message::LANE,
-        Queued::Activity(_, activity) => Lane::topic(work::LANE, activity.tag.clone()),
+        Queued::Message(_) => engine.queues.turn(),
+        Queued::Activity(_, activity) => engine.queues.work(activity.tag.as_ref()),
     };
     let place = Place { lane, ..place };
     let draft = Draft::new(record.key.clone(), record.body.clone()).placed(place.clone());
@@ -188,7 +191,7 @@ pub async fn leave(engine: &Engine) -> Result<()> {
         let letters = board
             .turns()
             .unnoted()
-            .map(|(instance, order, letter)| (message::key(instance, order), letter.attempts));
+            .map(|(instance, _, letter)| (message::key(instance, &letter.id), letter.attempts));
         let tasks = board
             .work()
             .unnoted()
@@ -206,7 +209,7 @@ pub async fn leave(engine: &Engine) -> Result<()> {
         let Ok(envelope) = Envelope::open(&record) else {
             continue;
         };
-        let body = Envelope::body(&envelope.item, attempts)?;
+        let body = Envelope::body(&envelope.item, attempts, None)?;
         ops.push(Op::Replace(Draft::new(key, body).placed(place), record.version));
     }
     engine.commit(Commit::new(ops)).await?;

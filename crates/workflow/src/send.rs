@@ -7,6 +7,7 @@ use crate::mutation::{self, Mutation};
 use crate::queued::{Offer, Post, written};
 use crate::records::head::Head;
 use crate::records::partition;
+use crate::shared::{self, Foresight, joint};
 use crate::shield::Shield;
 use duroxide::providers::{ProviderError, WorkItem};
 use perennial_store::{Commit, Error, Op, Slot};
@@ -32,8 +33,24 @@ pub async fn message(engine: &Arc<Engine>, item: WorkItem, delay: Option<Duratio
     .await
 }
 
+/// Stores a message where many processes share the store.
+async fn store_shared(engine: &Arc<Engine>, post: Post, create: Op) -> Result<(), Error> {
+    let (foresight, chance) = Foresight::of(engine, &post)?.unzip();
+    let joined = joint::commit(engine, vec![create], chance).await?;
+    engine.meters.messages.increment(1);
+    let reservation = joined
+        .taken
+        .zip(foresight)
+        .map(|(version, foresight)| foresight.came_true(engine, &post.instance, version));
+    shared::deliver(engine, &post, written(&joined.versions, 0), reservation);
+    Ok(())
+}
+
 /// Stores a message. A start also finds out whether the instance is new, so that nobody has to read to know.
-async fn store(engine: &Engine, post: Post, create: Op) -> Result<(), Error> {
+async fn store(engine: &Arc<Engine>, post: Post, create: Op) -> Result<(), Error> {
+    if engine.shared.is_some() {
+        return store_shared(engine, post, create).await;
+    }
     let _arriving = engine.board.announce(vec![Arc::clone(&post.instance)]);
     let head = Head::key(&post.instance);
     let slot = Slot::of(&head.partition);
@@ -43,9 +60,10 @@ async fn store(engine: &Engine, post: Post, create: Op) -> Result<(), Error> {
         let new = Commit::new(vec![create.clone(), Op::Absent(head)]);
         match engine.commit(new).await {
             Ok(done) => {
+                let now_ms = engine.clock.now_ms();
                 engine
                     .cache
-                    .fill(&post.instance, slot, began, Arc::new(Snapshot::default()));
+                    .fill(&post.instance, slot, began, Arc::new(Snapshot::default()), now_ms);
                 committed = Some(done);
             }
             Err(Error::Conflict { op: 1, .. }) => {}
@@ -72,7 +90,7 @@ async fn store(engine: &Engine, post: Post, create: Op) -> Result<(), Error> {
 /// Puts an activity into the queue without a turn.
 pub async fn activity(engine: &Arc<Engine>, item: WorkItem) -> Result<(), ProviderError> {
     const OPERATION: &str = "enqueue_for_worker";
-    let offer = Offer::new(engine, item, 0).map_err(|e| from_store(OPERATION, &e))?;
+    let offer = Offer::new(engine, item, 0, 0).map_err(|e| from_store(OPERATION, &e))?;
     let (offer, create) = offer.ok_or_else(|| wrong_item(OPERATION, "an activity"))?;
     let engine = Arc::clone(engine);
     Shield::new(async move {

@@ -7,7 +7,7 @@ use crate::records::page::Page;
 use crate::records::{message, partition, work};
 use crate::recover;
 use crate::send::slot_of;
-use perennial_store::{Commit, Draft, Key, Lane, Op, Place, Result, ScanQuery, Store};
+use perennial_store::{Commit, Draft, Key, Op, Place, Result, ScanQuery, Store};
 use std::sync::Arc;
 
 /// Makes the stored history of an instance unreadable.
@@ -34,10 +34,10 @@ pub async fn plant_message(workflows: &Workflows, instance: &str, body: &'static
     let order = workflows.engine.next_order();
     plant(
         workflows,
-        message::key(instance, order),
+        message::key(instance, &message::id(order, None)),
         body,
         Place {
-            lane: message::LANE,
+            lane: workflows.engine.queues.turn(),
             order,
             due_ms: 0,
         },
@@ -54,7 +54,7 @@ pub async fn plant_activity(workflows: &Workflows, instance: &str, body: &'stati
         key,
         body,
         Place {
-            lane: Lane::new(work::LANE),
+            lane: workflows.engine.queues.work(None),
             order,
             due_ms: 0,
         },

@@ -147,9 +147,7 @@ async fn everything_else(engine: &Engine, partition: &Partition) -> Result<Vec<(
 
 /// The order of arrival of a queued record; `None` for records that do not queue.
 fn queued_order(key: &Key) -> Option<Order> {
-    let below = key.id.below(&message::root()).or_else(|| key.id.below(&work::root()))?;
-    let order = below.rsplit('/').next()?;
-    u64::from_str_radix(order, 16).ok().map(Order)
+    message::order_of(&key.id).or_else(|| work::order_of(&key.id))
 }
 
 /// How many executions came before the current one, and how many events they had.
@@ -168,7 +166,12 @@ async fn executions_before(engine: &Engine, id: &str, head: &Head) -> Result<(u6
 /// What arrived after the deletion stays.
 fn forget(engine: &Engine, id: &str, deleted: &[Order]) {
     let instance: Arc<str> = Arc::from(id);
-    engine.cache.put(&instance, slot_of(id), Arc::new(Snapshot::default()));
+    engine.cache.put(
+        &instance,
+        slot_of(id),
+        Arc::new(Snapshot::default()),
+        engine.clock.now_ms(),
+    );
     let (mut board, _) = engine.board.lock();
     board.evict(&instance, deleted);
     for order in deleted {

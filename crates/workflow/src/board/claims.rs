@@ -4,8 +4,19 @@ use super::alarms::{Alarm, AlarmKey};
 use super::{ClaimId, Inner};
 use crate::instance::Snapshot;
 use crate::mutation::{self, Mutation};
-use perennial_store::Order;
+use perennial_store::{Order, RecordId, Version};
 use std::sync::Arc;
+
+/// A message that was handed out.
+#[derive(Clone, Debug)]
+pub struct Handed {
+    /// Its order of arrival.
+    pub order: Order,
+    /// The id of its record.
+    pub id: RecordId,
+    /// The version of its record.
+    pub version: Version,
+}
 
 /// What a claim is on.
 #[derive(Clone, Debug)]
@@ -15,7 +26,7 @@ pub enum Subject {
         /// The instance.
         instance: Arc<str>,
         /// The messages that were handed out.
-        orders: Vec<Order>,
+        handed: Vec<Handed>,
         /// What the instance was when they were; `None` while it is being read.
         snapshot: Option<Arc<Snapshot>>,
     },
@@ -36,6 +47,8 @@ pub struct Claim {
     /// Whether a commit is under way that rests on it: then it does not run out.
     pub committing: bool,
     alarm: Option<AlarmKey>,
+    /// Held by whoever writes what others see of the claim.
+    pub gate: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Inner {
@@ -51,6 +64,7 @@ impl Inner {
                 until_ms,
                 committing: false,
                 alarm,
+                gate: Arc::default(),
             },
         );
         id

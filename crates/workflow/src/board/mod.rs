@@ -7,7 +7,9 @@
 mod alarms;
 mod arriving;
 mod claims;
+mod known;
 mod pin;
+mod reserve;
 mod sessions;
 mod settle;
 mod steps;
@@ -16,8 +18,9 @@ mod waiters;
 mod work;
 
 pub use arriving::Arriving;
-pub use claims::Subject;
+pub use claims::{Claim, Handed, Subject};
 pub use pin::{Pin, Window};
+pub use reserve::Reservation;
 pub use sessions::Tenure;
 pub use turns::{Body, Letter, Sort};
 pub use waiters::Want;
@@ -26,7 +29,6 @@ pub use work::{Task, WorkWant};
 use crate::meters::Meters;
 use crate::order::arrived_ms;
 use alarms::{Alarm, AlarmKey, Alarms};
-use claims::Claim;
 use duroxide::providers::TagFilter;
 use parking_lot::{Mutex, MutexGuard};
 use perennial_store::{Clock, Order};
@@ -52,6 +54,8 @@ pub struct Inner {
     seen_ms: u64,
     /// How many messages to an instance are being stored and not posted yet.
     arriving: HashMap<Arc<str>, usize>,
+    /// What is gone, on a store that many share.
+    recent: Option<known::Recent>,
     meters: Arc<Meters>,
 }
 
@@ -151,7 +155,7 @@ impl Inner {
             .filter(|claim| claim.until_ms > now_ms || claim.committing)
         {
             match &claim.subject {
-                Subject::Turn { orders, .. } => messages = messages.saturating_sub(orders.len()),
+                Subject::Turn { handed, .. } => messages = messages.saturating_sub(handed.len()),
                 Subject::Work { .. } => activities = activities.saturating_sub(1),
             }
         }
@@ -208,7 +212,7 @@ pub fn waited(order: Order, due_ms: u64, now_ms: u64) -> f64 {
 
 impl Board {
     /// An empty board.
-    pub fn new(clock: Arc<dyn Clock>, epoch: u64, meters: Arc<Meters>) -> Self {
+    pub fn new(clock: Arc<dyn Clock>, epoch: u64, shared: bool, meters: Arc<Meters>) -> Self {
         let inner = Inner {
             turns: turns::Turns::default(),
             work: work::Work::default(),
@@ -219,6 +223,7 @@ impl Board {
             claims_made: 0,
             seen_ms: 0,
             arriving: HashMap::new(),
+            recent: shared.then(known::Recent::default),
             meters,
         };
         Self {

@@ -138,12 +138,35 @@ impl Sessions {
         }
     }
 
-    /// Forgets sessions that nobody holds and nothing waits for; returns how many had had an owner.
-    pub fn clean_up(&mut self, now_ms: u64) -> usize {
-        let before = self.sessions.len();
-        self.sessions
-            .retain(|_, session| session.tasks > 0 || session.until_ms >= now_ms);
-        before - self.sessions.len()
+    /// Forgets sessions that nobody holds and nothing waits for; returns them.
+    pub fn clean_up(&mut self, now_ms: u64) -> Vec<Arc<str>> {
+        let over = |session: &Session| session.tasks == 0 && session.until_ms < now_ms;
+        let gone: Vec<Arc<str>> = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| over(session))
+            .map(|(id, _)| Arc::clone(id))
+            .collect();
+        for id in &gone {
+            self.sessions.remove(id);
+        }
+        gone
+    }
+
+    /// The sessions that these workers hold and have used lately.
+    pub fn used_lately(&self, owners: &[&str], idle_ms: u64, now_ms: u64) -> Vec<Arc<str>> {
+        let lately = |session: &Session| {
+            let owned = session.owner.as_deref().is_some_and(|owner| owners.contains(&owner));
+            owned && session.until_ms > now_ms && session.active_ms > now_ms.saturating_sub(idle_ms)
+        };
+        let mut ids: Vec<Arc<str>> = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| lately(session))
+            .map(|(id, _)| Arc::clone(id))
+            .collect();
+        ids.sort_unstable();
+        ids
     }
 }
 
@@ -176,6 +199,15 @@ impl Inner {
             self.watch_session(id);
             self.wake_for_session(id, now_ms);
         }
+    }
+
+    /// The store has told who holds a session.
+    pub fn session_is_held(&mut self, id: &Arc<str>, owner: &Arc<str>, until_ms: u64, now_ms: u64) {
+        let session = self.sessions.sessions.entry(Arc::clone(id)).or_default();
+        session.owner = Some(Arc::clone(owner));
+        session.until_ms = until_ms;
+        self.watch_session(id);
+        self.wake_for_session(id, now_ms);
     }
 
     /// Makes sure that an alarm rings when the hold on a session runs out. One that rings earlier does no harm.

@@ -4,7 +4,7 @@ use super::alarms::{Alarm, AlarmKey};
 use super::{ClaimId, Inner, Pin};
 use crate::mutation::{self, Mutation};
 use duroxide::providers::WorkItem;
-use perennial_store::{Order, Version};
+use perennial_store::{Order, RecordId, Version};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ pub enum Body {
 /// A message that waits.
 #[derive(Clone, Debug)]
 pub struct Letter {
+    /// The id of its record.
+    pub id: RecordId,
     /// The version of its record.
     pub version: Version,
     /// When it becomes visible.
@@ -30,6 +32,9 @@ pub struct Letter {
     pub noted: u32,
     /// Whether it was there when the store was opened.
     pub old: bool,
+    /// Whether it is there for sure, on a store that many share: because this process has had a lease on the instance
+    /// ever since.
+    pub certain: bool,
     /// What it is.
     pub sort: Sort,
     /// What it says.
@@ -79,6 +84,8 @@ pub struct Mailbox {
     holder: Holder,
     lapsed: Option<ClaimId>,
     pin: Pin,
+    /// The claim that the commit made which brought its messages.
+    pub reserved: Option<super::Reservation>,
     /// Under which pin and order it stands among the ready.
     pub ready: Option<(Pin, Order)>,
     /// Set while more results are expected at any moment, see [`settle`](super::settle).
@@ -93,6 +100,7 @@ impl Mailbox {
             holder: Holder::Nobody,
             lapsed: None,
             pin,
+            reserved: None,
             ready: None,
             settling: None,
         }
@@ -103,11 +111,35 @@ impl Mailbox {
         self.holder == Holder::Nobody
     }
 
+    /// Whether this process works on the instance, or is about to.
+    fn is_ours(&self) -> bool {
+        matches!(self.holder, Holder::Claim(_)) || self.reserved.is_some()
+    }
+
     /// A start has become visible.
     fn unpark(&mut self) {
         if self.holder == Holder::Parked {
             self.holder = Holder::Nobody;
         }
+    }
+
+    /// Anybody may take its messages from now on.
+    fn doubt(&mut self) {
+        let hidden = self.hidden.values_mut().map(|(letter, _)| letter);
+        for letter in self.visible.values_mut().chain(hidden) {
+            letter.certain = false;
+        }
+    }
+
+    /// A message, visible or not.
+    pub fn letter(&mut self, order: Order) -> Option<&mut Letter> {
+        let hidden = self.hidden.get_mut(&order).map(|(letter, _)| letter);
+        hidden.or_else(|| self.visible.get_mut(&order))
+    }
+
+    /// The orders of all messages, visible or not.
+    pub fn orders(&self) -> impl Iterator<Item = Order> {
+        self.visible.keys().chain(self.hidden.keys()).copied()
     }
 
     fn is_idle(&self) -> bool {
@@ -183,7 +215,7 @@ impl Turns {
 
 impl Inner {
     /// Puts a message into its instance's mailbox.
-    pub fn post(&mut self, instance: &Arc<str>, order: Order, letter: Letter, pin: Pin, now_ms: u64) {
+    pub fn post(&mut self, instance: &Arc<str>, order: Order, mut letter: Letter, pin: Pin, now_ms: u64) {
         self.turns.letters += 1;
         self.meters.turn_depth.set(self.turns.letters as f64);
         let hidden = letter.due_ms > now_ms;
@@ -194,6 +226,7 @@ impl Inner {
             .mailboxes
             .entry(Arc::clone(instance))
             .or_insert_with(|| Mailbox::new(pin));
+        letter.certain &= mailbox.is_ours();
         match alarm {
             Some(alarm) => {
                 mailbox.hidden.insert(order, (letter, alarm));
@@ -299,6 +332,9 @@ impl Inner {
             if mailbox.lapsed == Some(claim) {
                 mailbox.lapsed = None;
             }
+            if !mailbox.is_ours() {
+                mailbox.doubt();
+            }
             self.settle(instance, now_ms);
             self.refresh(instance);
             self.drop_if_idle(instance);
@@ -310,6 +346,7 @@ impl Inner {
         if let Some(mailbox) = self.mailbox(instance) {
             mailbox.holder = Holder::Nobody;
             mailbox.lapsed = Some(claim);
+            mailbox.doubt();
             self.refresh(instance);
         }
     }
@@ -388,15 +425,24 @@ impl Inner {
 
     /// Removes messages that were consumed.
     pub fn consume(&mut self, instance: &str, orders: &[Order]) {
-        let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else {
+        let Some((instance, _)) = self.turns.mailboxes.get_key_value(instance) else {
+            return;
+        };
+        let instance = Arc::clone(instance);
+        let Some(mailbox) = self.turns.mailboxes.get_mut(&instance) else {
             return;
         };
         for order in orders {
-            if mailbox.visible.remove(order).is_some() {
-                self.turns.letters -= 1;
-            } else if let Some((_, alarm)) = mailbox.hidden.remove(order) {
-                self.turns.letters -= 1;
+            let hidden = mailbox.hidden.remove(order).map(|(letter, alarm)| {
                 self.alarms.cancel(alarm);
+                letter
+            });
+            let Some(letter) = hidden.or_else(|| mailbox.visible.remove(order)) else {
+                continue;
+            };
+            self.turns.letters -= 1;
+            if let Some(recent) = &mut self.recent {
+                recent.remember(&instance, &letter.id, &letter.version);
             }
         }
         self.meters.turn_depth.set(self.turns.letters as f64);

@@ -7,6 +7,7 @@
 use super::work::WorkWant;
 use super::{Pin, Window};
 use crate::mutation::{self, Mutation};
+use duroxide::providers::TagFilter;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
@@ -101,6 +102,28 @@ impl Waiters {
         if let Some(waiter) = self.waiters.iter().find(|waiter| waiter.id == watch) {
             waiter.bell.notify_one();
         }
+    }
+
+    /// Whether a waiter sleeps whose want passes.
+    pub fn any_asleep(&self, wanted: impl Fn(&Want) -> bool) -> bool {
+        self.waiters.iter().any(|waiter| !waiter.woken && wanted(&waiter.want))
+    }
+
+    /// What the workers serve that sleep.
+    pub fn workers_asleep(&self) -> Vec<&TagFilter> {
+        self.waiters
+            .iter()
+            .filter(|waiter| !waiter.woken)
+            .filter_map(|waiter| match &waiter.want {
+                Want::Work(want) => Some(&want.tags),
+                Want::Turn(_) => None,
+            })
+            .collect()
+    }
+
+    /// What all waiters want.
+    pub fn wants(&self) -> impl Iterator<Item = &Want> {
+        self.waiters.iter().map(|waiter| &waiter.want)
     }
 
     /// Wakes the first sleeping waiter that wants a turn with this pin; returns whether there was one.

@@ -40,6 +40,8 @@ pub struct Task {
     pub body: Body,
     /// When it becomes visible.
     pub due_ms: u64,
+    /// Until when it is claimed by this process although nobody here works on it yet; 0 if it is not.
+    pub reserved_ms: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +94,12 @@ impl Work {
     /// An activity.
     pub fn task(&self, order: Order) -> Option<&Task> {
         self.tasks.get(&order).map(|entry| &entry.task)
+    }
+
+    /// Whether somebody here works on an activity.
+    pub fn is_claimed(&self, order: Order) -> bool {
+        let entry = self.tasks.get(&order);
+        entry.is_some_and(|entry| matches!(entry.state, State::Claimed(_)))
     }
 
     /// Every queued record of an activity.
@@ -240,6 +248,8 @@ impl Inner {
         entry.task.attempts += u32::from(!mutation::is(Mutation::SkipAttempt));
         let lapsed = entry.lapsed.take();
         let task = entry.task.clone();
+        // What was claimed in advance is used up.
+        entry.task.reserved_ms = 0;
         if let Some(lapsed) = lapsed {
             self.claims.remove(&lapsed);
         }
@@ -315,6 +325,10 @@ impl Inner {
             return;
         };
         self.meters.work_depth.set(self.work.tasks.len() as f64);
+        if let Some(recent) = &mut self.recent {
+            let task = &entry.task;
+            recent.remember(&task.activity.instance, &task.key.id, &task.version);
+        }
         match entry.state {
             State::Hidden(alarm) => self.alarms.cancel(alarm),
             State::Claimed(claim) => self.drop_claim(claim),

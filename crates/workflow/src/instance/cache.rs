@@ -10,16 +10,39 @@ use std::sync::Arc;
 #[derive(Clone)]
 struct ByBytes;
 
-impl Weighter<Arc<str>, Arc<Snapshot>> for ByBytes {
-    fn weight(&self, instance: &Arc<str>, snapshot: &Arc<Snapshot>) -> u64 {
-        instance.len() as u64 + snapshot.weight()
+impl Weighter<Arc<str>, Entry> for ByBytes {
+    fn weight(&self, instance: &Arc<str>, entry: &Entry) -> u64 {
+        instance.len() as u64 + entry.snapshot.weight()
     }
+}
+
+/// When what is cached is taken for the newest.
+#[derive(Clone, Copy, Debug)]
+pub enum Trust {
+    /// Always: nobody else can change it.
+    Always,
+    /// If this process wrote it, or the store confirmed it, shortly before this time.
+    At(u64),
+}
+
+/// How long what this process wrote is taken for the newest, where others may write too: as long as a client that
+/// waits in the process that runs its workflow asks again and again.
+const OWN_MS: u64 = 1_000;
+/// How long what the store has confirmed is: questions of the same moment are one.
+const CONFIRMED_MS: u64 = 5;
+
+#[derive(Clone)]
+struct Entry {
+    snapshot: Arc<Snapshot>,
+    /// From this time on it must be confirmed before it is trusted.
+    doubtful_ms: u64,
 }
 
 /// Snapshots of recent instances. On a store that is ours alone, what is here is the truth:
 /// every commit puts its outcome in, and a reader that loaded something older meanwhile may not.
+/// On a store that many share it is what was true at the version of its head.
 pub struct Cache {
-    entries: sync::Cache<Arc<str>, Arc<Snapshot>, ByBytes>,
+    entries: sync::Cache<Arc<str>, Entry, ByBytes>,
     /// Counts commits per slot, so that a slow reader notices that it was overtaken.
     commits: Mutex<[u64; SLOTS]>,
     meters: Arc<Meters>,
@@ -42,9 +65,13 @@ impl Cache {
         }
     }
 
-    /// The newest snapshot, if it is here.
-    pub fn get(&self, instance: &str) -> Option<Arc<Snapshot>> {
-        let found = self.entries.get(instance);
+    /// The newest snapshot, if it is here and can be trusted.
+    pub fn get(&self, instance: &str, trust: Trust) -> Option<Arc<Snapshot>> {
+        let trusted = |entry: &Entry| match trust {
+            Trust::Always => true,
+            Trust::At(now_ms) => now_ms < entry.doubtful_ms,
+        };
+        let found = self.entries.get(instance).filter(trusted).map(|entry| entry.snapshot);
         match found {
             Some(_) => self.meters.cache_hits.increment(1),
             None => self.meters.cache_misses.increment(1),
@@ -52,9 +79,19 @@ impl Cache {
         found
     }
 
-    /// The newest snapshot, if it is here, without any effect on what is kept or counted.
+    /// The snapshot that is here, without any effect on what is kept or counted.
     pub fn peek(&self, instance: &str) -> Option<Arc<Snapshot>> {
-        self.entries.peek(instance)
+        self.entries.peek(instance).map(|entry| entry.snapshot)
+    }
+
+    /// The store has told that what is here is the newest.
+    pub fn confirm(&self, instance: &Arc<str>, now_ms: u64) {
+        let _commits = self.commits.lock();
+        if let Some(entry) = self.entries.peek(instance) {
+            let doubtful_ms = entry.doubtful_ms.max(now_ms + CONFIRMED_MS);
+            self.entries
+                .insert(Arc::clone(instance), Entry { doubtful_ms, ..entry });
+        }
     }
 
     /// Call before reading from the store.
@@ -69,20 +106,24 @@ impl Cache {
     }
 
     /// Keeps what was read, unless a commit came in between.
-    pub fn fill(&self, instance: &Arc<str>, slot: Slot, began: Began, snapshot: Arc<Snapshot>) {
+    pub fn fill(&self, instance: &Arc<str>, slot: Slot, began: Began, snapshot: Arc<Snapshot>, now_ms: u64) {
         let commits = self.commits.lock();
         if commits.get(usize::from(slot.0)) == Some(&began.0) {
-            self.entries.insert(Arc::clone(instance), snapshot);
+            let doubtful_ms = now_ms + CONFIRMED_MS;
+            self.entries
+                .insert(Arc::clone(instance), Entry { snapshot, doubtful_ms });
         }
     }
 
     /// Keeps what a commit made.
-    pub fn put(&self, instance: &Arc<str>, slot: Slot, snapshot: Arc<Snapshot>) {
+    pub fn put(&self, instance: &Arc<str>, slot: Slot, snapshot: Arc<Snapshot>, now_ms: u64) {
         let mut commits = self.commits.lock();
         if let Some(count) = commits.get_mut(usize::from(slot.0)) {
             *count += 1;
         }
-        self.entries.insert(Arc::clone(instance), snapshot);
+        let doubtful_ms = now_ms + OWN_MS;
+        self.entries
+            .insert(Arc::clone(instance), Entry { snapshot, doubtful_ms });
     }
 
     /// Forgets an instance, so that the next reader loads it.
@@ -104,11 +145,23 @@ mod tests {
         let cache = Cache::new(1 << 20, Arc::new(Meters::new()));
         let (instance, slot) = (Arc::from("a"), Slot(7));
         let began = cache.begin(slot);
-        cache.put(&instance, slot, Arc::new(Snapshot::default()));
+        cache.put(&instance, slot, Arc::new(Snapshot::default()), 1);
         cache.forget("a", slot);
-        cache.fill(&instance, slot, began, Arc::new(Snapshot::default()));
-        assert!(cache.get("a").is_none());
-        cache.fill(&instance, slot, cache.begin(slot), Arc::new(Snapshot::default()));
-        assert!(cache.get("a").is_some());
+        cache.fill(&instance, slot, began, Arc::new(Snapshot::default()), 1);
+        assert!(cache.get("a", Trust::Always).is_none());
+        cache.fill(&instance, slot, cache.begin(slot), Arc::new(Snapshot::default()), 1);
+        assert!(cache.get("a", Trust::Always).is_some());
+    }
+
+    #[test]
+    fn where_others_may_write_what_is_known_is_trusted_for_a_moment_only() {
+        let cache = Cache::new(1 << 20, Arc::new(Meters::new()));
+        let (instance, slot) = (Arc::from("a"), Slot(7));
+        cache.put(&instance, slot, Arc::new(Snapshot::default()), 10);
+        assert!(cache.get("a", Trust::At(10 + OWN_MS - 1)).is_some());
+        assert!(cache.get("a", Trust::At(10 + OWN_MS)).is_none());
+        cache.confirm(&instance, 2_000);
+        assert!(cache.get("a", Trust::At(2_000 + CONFIRMED_MS - 1)).is_some());
+        assert!(cache.get("a", Trust::At(2_000 + CONFIRMED_MS)).is_none());
     }
 }

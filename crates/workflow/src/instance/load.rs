@@ -5,22 +5,40 @@ use crate::records::custom_status::CustomStatus;
 use crate::records::execution::Ended;
 use crate::records::kv::Entries;
 use crate::records::page::Page;
-use crate::records::{decode, head::Head, partition};
-use perennial_store::{Error, Partition, Record, RecordId, Result, ScanQuery, Store};
+use crate::records::{decode, head::Head};
+use perennial_store::{Error, Partition, Record, RecordId, Result, ScanQuery, Store, Version};
 use std::sync::Arc;
 
 const PAGE: usize = 1_000;
 
 /// Reads everything of an instance but its queues.
+#[cfg(feature = "testing")]
+pub async fn load(store: &dyn Store, instance: &str) -> Result<Snapshot> {
+    let partition = crate::records::partition(instance);
+    let head = store.get(&Head::key_in(partition.clone())).await?;
+    load_from(store, &partition, head).await
+}
+
+/// Reads everything of an instance but its queues and its head, which was read before.
 ///
 /// A history that cannot be read is not an error here: it is part of what is known of the instance.
-pub async fn load(store: &dyn Store, instance: &str) -> Result<Snapshot> {
-    let partition = partition(instance);
-    let Some(record) = store.get(&Head::key_in(partition.clone())).await? else {
+pub async fn load_from(store: &dyn Store, partition: &Partition, head: Option<Record>) -> Result<Snapshot> {
+    let Some(record) = head else {
         return Ok(Snapshot::default());
     };
     let head: Head = decode(&record)?;
-    let history = match history_of(store, &partition, head.execution.id).await {
+    load_rest(store, partition, head, record.version).await
+}
+
+/// Reads everything of an instance that its head does not tell.
+pub async fn load_rest(store: &dyn Store, partition: &Partition, head: Head, version: Version) -> Result<Snapshot> {
+    if head.is_blank() {
+        return Ok(Snapshot {
+            head: Some((head, version)),
+            ..Snapshot::default()
+        });
+    }
+    let history = match history_of(store, partition, head.execution.id).await {
         Ok(history) => history,
         Err(Error::Corrupt(why)) => History::damaged(why),
         Err(other) => return Err(other),
@@ -28,15 +46,15 @@ pub async fn load(store: &dyn Store, instance: &str) -> Result<Snapshot> {
     let kv = if head.kv_keys == 0 {
         Entries::default()
     } else {
-        key_values(store, &partition).await?
+        key_values(store, partition).await?
     };
     let custom = if head.custom_version == 0 {
         None
     } else {
-        custom(store, &partition).await?
+        custom(store, partition).await?
     };
     Ok(Snapshot {
-        head: Some((head, record.version)),
+        head: Some((head, version)),
         history,
         kv: Arc::new(kv),
         custom: custom.map(Arc::new),

@@ -5,7 +5,9 @@ mod history;
 mod load;
 mod snapshot;
 
-pub use cache::Cache;
+pub use cache::{Cache, Trust};
 pub use history::History;
-pub use load::{ended, executions, history_of, load};
+#[cfg(feature = "testing")]
+pub use load::load;
+pub use load::{ended, executions, history_of, load_from, load_rest};
 pub use snapshot::Snapshot;

@@ -1,14 +1,18 @@
 //! An instance at one moment.
 
 use super::History;
-use crate::records::{custom_status::CustomStatus, head::Head, kv::Entries};
+use crate::records::{
+    custom_status::CustomStatus,
+    head::{Head, Lease},
+    kv::Entries,
+};
 use perennial_store::Version;
 use std::sync::Arc;
 
 /// Everything of an instance but its queues, as of one version of its head. Never changes: a turn makes a new one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
-    /// The head and its version; `None` if no turn was ever committed.
+    /// The head and its version; `None` if no turn was ever committed and nobody has claimed the first one.
     pub head: Option<(Head, Version)>,
     /// The history of the current execution.
     pub history: History,
@@ -19,9 +23,23 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The head, if there is one.
+    /// The head of an instance that has had a turn.
     pub fn head(&self) -> Option<&Head> {
-        self.head.as_ref().map(|(head, _)| head)
+        self.head.as_ref().map(|(head, _)| head).filter(|head| !head.is_blank())
+    }
+
+    /// Who works on the instance, on a store that many share.
+    pub fn lease(&self) -> Option<&Lease> {
+        self.head.as_ref()?.0.lease.as_ref()
+    }
+
+    /// The same instance with another head, which differs only in who works on it.
+    #[must_use]
+    pub fn with_head(&self, head: Head, version: Version) -> Self {
+        Self {
+            head: Some((head, version)),
+            ..self.clone()
+        }
     }
 
     /// Roughly how much memory it takes. Decoded events take about three times their JSON.

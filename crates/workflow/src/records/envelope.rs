@@ -16,16 +16,23 @@ pub struct Envelope {
     pub attempts: u32,
 }
 
+fn is_none(owner: &Option<&str>) -> bool {
+    owner.is_none()
+}
+
 #[derive(Serialize)]
 struct Borrowed<'a> {
     item: &'a WorkItem,
     attempts: u32,
+    /// Who has claimed it: it makes the claims of two processes differ, whatever else is the same.
+    #[serde(skip_serializing_if = "is_none")]
+    owner: Option<&'a str>,
 }
 
 impl Envelope {
     /// The body of a record that holds `item`.
-    pub fn body(item: &WorkItem, attempts: u32) -> Result<Bytes> {
-        encode(&Borrowed { item, attempts })
+    pub fn body(item: &WorkItem, attempts: u32, owner: Option<&str>) -> Result<Bytes> {
+        encode(&Borrowed { item, attempts, owner })
     }
 
     /// Opens a record.

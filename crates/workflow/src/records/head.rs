@@ -4,9 +4,23 @@ use super::{encode, execution::Execution, partition};
 use perennial_store::{Draft, Key, Listing, Partition, RecordId, Result};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// The kind under which named instances are listed.
 pub const KIND: &str = "instance";
+
+/// A claim on an instance that others can see: only on stores that many processes share.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// The process that works on the instance.
+    pub owner: Arc<str>,
+    /// Until when; from then on anybody may take over.
+    pub until_ms: u64,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
 
 /// What is always known of an instance. Small, whatever the instance does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +45,12 @@ pub struct Head {
     pub kv_keys: u64,
     /// How often the custom status was changed.
     pub custom_version: u64,
+    /// Who works on the instance, on a store that many processes share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Lease>,
+    /// How often its messages were handed out since the last turn was committed, on such a store.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub deliveries: u32,
 }
 
 impl Head {
@@ -47,6 +67,8 @@ impl Head {
             kv_epoch: 0,
             kv_keys: 0,
             custom_version: 0,
+            lease: None,
+            deliveries: 0,
         }
     }
 
@@ -67,6 +89,11 @@ impl Head {
         } else {
             "Running"
         }
+    }
+
+    /// Whether it only holds a lease: no turn was ever committed, so there is no instance yet.
+    pub fn is_blank(&self) -> bool {
+        self.turns == 0
     }
 
     /// Whether the instance has ended for good.

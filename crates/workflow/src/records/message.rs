@@ -2,29 +2,34 @@
 
 use super::{envelope::Envelope, partition};
 use duroxide::providers::WorkItem;
-use perennial_store::{Draft, Key, Lane, Order, Place, RecordId, Result};
-
-/// The queue of messages.
-pub const LANE: Lane = Lane::new("turn");
+use perennial_store::{Draft, Key, Order, Place, RecordId, Result};
 
 /// The start of the ids of all messages.
 pub fn root() -> RecordId {
     RecordId::of("msg")
 }
 
-/// Where the message that arrived at `order` is.
-pub fn key(instance: &str, order: Order) -> Key {
-    Key::new(partition(instance), root().number(order.0))
+/// The id of the message that arrived at `order`. Where several processes send, each tags its own: their orders may
+/// be the same.
+pub fn id(order: Order, tag: Option<&str>) -> RecordId {
+    let id = root().number(order.0);
+    tag.map_or_else(|| id.clone(), |tag| id.text(tag))
+}
+
+/// The order of arrival that the id of a message tells.
+pub fn order_of(id: &RecordId) -> Option<Order> {
+    let order = id.below(&root())?.split('/').next()?;
+    u64::from_str_radix(order, 16).ok().map(Order)
+}
+
+/// Where a message of an instance is.
+pub fn key(instance: &str, id: &RecordId) -> Key {
+    Key::new(partition(instance), id.clone())
 }
 
 /// The record to write.
-pub fn draft(instance: &str, item: &WorkItem, order: Order, due_ms: u64, attempts: u32) -> Result<Draft> {
-    let place = Place {
-        lane: LANE,
-        order,
-        due_ms,
-    };
-    Ok(Draft::new(key(instance, order), Envelope::body(item, attempts)?).placed(place))
+pub fn draft(instance: &str, id: &RecordId, item: &WorkItem, place: Place, attempts: u32) -> Result<Draft> {
+    Ok(Draft::new(key(instance, id), Envelope::body(item, attempts, None)?).placed(place))
 }
 
 /// The instance that a message is for; `None` for items that are not messages.

@@ -7,8 +7,11 @@
 //! | `exec/<execution>` | [`execution::Ended`] | when an execution ends or is followed by another |
 //! | `kv/<key>` | [`kv::Entry`] | when a turn changes the key |
 //! | `status` | [`custom_status::CustomStatus`] | when a turn changes it |
-//! | `msg/<order>` | [`envelope::Envelope`] in lane `turn` | by whoever sends the instance a message |
-//! | `work/<execution>/<activity>/<order>` | [`envelope::Envelope`] in lane `work` | by the turn that schedules the activity |
+//! | `msg/<order>` | [`envelope::Envelope`] in a queue | by whoever sends the instance a message |
+//! | `work/<execution>/<activity>/<order>` | [`envelope::Envelope`] in a queue | by the turn that schedules the activity |
+//!
+//! On a store that many processes share, ids of queued records end in the name of the process that made them, and
+//! sessions have partitions of their own, see [`session`].
 
 pub mod custom_status;
 pub mod envelope;
@@ -17,6 +20,8 @@ pub mod head;
 pub mod kv;
 pub mod message;
 pub mod page;
+pub mod queues;
+pub mod session;
 pub mod work;
 
 use bytes::Bytes;

@@ -2,11 +2,8 @@
 
 use super::{envelope::Envelope, partition};
 use duroxide::providers::WorkItem;
-use perennial_store::{Draft, Key, Lane, Order, Place, RecordId, Result};
+use perennial_store::{Draft, Key, Order, Place, RecordId, Result};
 use std::sync::Arc;
-
-/// The queue of activities; its topics are the runtime's tags.
-pub const LANE: &str = "work";
 
 /// What the engine needs to know of an activity without opening it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,18 +48,25 @@ pub fn root() -> RecordId {
     RecordId::of("work")
 }
 
-/// Where the activity that arrived at `order` is.
-pub fn key(activity: &Activity, order: Order) -> Key {
-    let id = root().number(activity.execution).number(activity.id).number(order.0);
+/// The order of arrival that the id of an activity's record tells.
+pub fn order_of(id: &RecordId) -> Option<Order> {
+    let order = id.below(&root())?.split('/').nth(2)?;
+    u64::from_str_radix(order, 16).ok().map(Order)
+}
+
+/// The start of the ids of all records of an activity.
+pub fn of_activity(execution: u64, activity: u64) -> RecordId {
+    root().number(execution).number(activity)
+}
+
+/// Where the activity that arrived at `order` is. Where several processes queue, each tags its own.
+pub fn key(activity: &Activity, order: Order, tag: Option<&str>) -> Key {
+    let id = of_activity(activity.execution, activity.id).number(order.0);
+    let id = tag.map_or_else(|| id.clone(), |tag| id.text(tag));
     Key::new(partition(&activity.instance), id)
 }
 
-/// The record to write.
-pub fn draft(activity: &Activity, item: &WorkItem, order: Order, due_ms: u64, attempts: u32) -> Result<Draft> {
-    let place = Place {
-        lane: Lane::topic(LANE, activity.tag.clone()),
-        order,
-        due_ms,
-    };
-    Ok(Draft::new(key(activity, order), Envelope::body(item, attempts)?).placed(place))
+/// The record to write; `owner` is the process that has claimed it, where several share a store.
+pub fn draft(key: Key, item: &WorkItem, place: Place, attempts: u32, owner: Option<&str>) -> Result<Draft> {
+    Ok(Draft::new(key, Envelope::body(item, attempts, owner)?).placed(place))
 }

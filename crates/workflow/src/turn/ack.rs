@@ -1,22 +1,25 @@
 //! Finishing a turn: one commit, fenced by the version of the instance's head.
 
 use super::plan::{DuplicateEvent, Ground, Plan, check_events, plan};
-use crate::board::{Arriving, ClaimId, Pin, Subject};
+use crate::board::{Arriving, ClaimId, Pin, Reservation, Subject};
 use crate::engine::Engine;
 use crate::error::{dead_token, from_store};
 use crate::instance::{self, Snapshot};
 use crate::mutation::{self, Mutation};
 use crate::queued::written;
-use crate::records::partition;
+use crate::records::{message, partition, work};
+use crate::send::slot_of;
 use crate::shield::Shield;
 use duroxide::Event;
 use duroxide::providers::{ExecutionMetadata, ProviderError, ScheduledActivityIdentifier, WorkItem};
-use perennial_store::{Committed, Error, Slot};
+use perennial_store::{Committed, Error, Key, Order, ScanQuery};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tracing::{Instrument, debug, debug_span};
 
 const OPERATION: &str = "ack_orchestration_item";
+/// How many records of one activity are looked for; more than one is made by hand.
+const CANCELLED: usize = 100;
 
 /// What a turn wants to become durable.
 #[derive(Default)]
@@ -78,11 +81,16 @@ impl Turn {
 /// Makes a turn durable and ends its claim.
 pub async fn ack(engine: &Arc<Engine>, token: &str, turn: Turn) -> Result<(), ProviderError> {
     let id = engine.board.claim_of(token).ok_or_else(|| dead_token(OPERATION))?;
+    let gate = engine.enter_shared(id).await.ok_or_else(|| dead_token(OPERATION))?;
     let ground = begin(engine, id, &turn).ok_or_else(|| dead_token(OPERATION))?;
     let span = debug_span!("turn", instance = %ground.instance, execution = turn.execution,
         turn = ground.snapshot.head().map_or(0, |head| head.turns));
     let engine = Arc::clone(engine);
-    Shield::new(async move { finish(&engine, id, ground, turn).await }.instrument(span)).await
+    let finish = async move {
+        let _gate = gate;
+        finish(&engine, id, ground, turn).await
+    };
+    Shield::new(finish.instrument(span)).await
 }
 
 /// Checks the claim and makes sure that it does not run out while the commit is under way.
@@ -92,7 +100,7 @@ fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<Ground> {
     let claim = board.live_claim(id, now_ms)?;
     let Subject::Turn {
         instance,
-        orders,
+        handed,
         snapshot: Some(snapshot),
     } = claim.subject.clone()
     else {
@@ -111,12 +119,19 @@ fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<Ground> {
             cancelled.extend(board.work().task(*order).map(|task| (*order, task.key.clone())));
         }
     }
+    let lease = engine.shared.as_ref().filter(|_| {
+        let here = |item: &WorkItem| message::target(item) == Some(&*instance) && message::due_ms(item) <= now_ms;
+        turn.messages.iter().any(here) || board.has_more(&instance, &handed)
+    });
+    let lease = lease.map(|shared| shared.lease(now_ms, shared.turn_lock()));
     Some(Ground {
         instance,
         snapshot,
-        orders,
+        handed,
         cancelled,
         ended: None,
+        deliveries: u32::from(lease.is_some()),
+        lease,
     })
 }
 
@@ -131,7 +146,12 @@ async fn finish(engine: &Engine, id: ClaimId, mut ground: Ground, turn: Turn) ->
         }
         Err(error) => {
             let (mut board, now_ms) = engine.board.lock();
-            if let Some(claim) = board.claim(id) {
+            if engine.shared.is_some() && !error.is_retryable() {
+                // Another process has taken over: what is known here is old.
+                engine.cache.forget(&ground.instance, slot_of(&ground.instance));
+                board.drop_claim(id);
+                board.let_go(&ground.instance, id, now_ms);
+            } else if let Some(claim) = board.claim(id) {
                 claim.committing = false;
                 let until_ms = claim.until_ms.max(now_ms);
                 board.extend(id, until_ms);
@@ -148,6 +168,9 @@ async fn commit(
 ) -> Result<(Plan, Committed, Arriving), ProviderError> {
     let failed = |e: Error| from_store(OPERATION, &e);
     ground.ended = other_execution(engine, ground, turn.execution).await.map_err(failed)?;
+    if engine.shared.is_some() {
+        ground.cancelled = cancelled(engine, &turn).await.map_err(failed)?;
+    }
     check_events(ground, &turn).map_err(|DuplicateEvent(event)| {
         let message = format!(
             "Duplicate event: execution {} already has an event {event}",
@@ -189,6 +212,18 @@ async fn other_execution(
     }
 }
 
+/// The records of activities that a turn cancels, wherever they were queued.
+async fn cancelled(engine: &Engine, turn: &Turn) -> Result<Vec<(Order, Key)>, Error> {
+    let mut found = Vec::new();
+    for (instance, execution, activity) in &turn.cancelled {
+        let query = ScanQuery::under(partition(instance), work::of_activity(*execution, *activity), CANCELLED);
+        for record in engine.store.scan(&query.keys_only()).await?.records {
+            found.extend(work::order_of(&record.key.id).map(|order| (order, record.key)));
+        }
+    }
+    Ok(found)
+}
+
 /// Makes memory agree with what was committed.
 fn settle(engine: &Engine, ground: &Ground, plan: Plan, committed: &Committed, claim: Option<ClaimId>) {
     let instance = &ground.instance;
@@ -199,14 +234,24 @@ fn settle(engine: &Engine, ground: &Ground, plan: Plan, committed: &Committed, c
         kv: plan.kv,
         custom: plan.custom,
     };
+    let snapshot = Arc::new(snapshot);
     if !mutation::is(Mutation::StaleSnapshot) {
+        let now_ms = engine.clock.now_ms();
         engine
             .cache
-            .put(instance, Slot::of(&partition(instance)), Arc::new(snapshot));
+            .put(instance, slot_of(instance), Arc::clone(&snapshot), now_ms);
+    }
+    if let Some(shared) = engine
+        .shared
+        .as_ref()
+        .filter(|_| plan.offers.iter().any(|offer| offer.reserved_ms == 0))
+    {
+        shared.lookout.hurry();
     }
     let pins: Vec<Pin> = plan.posts.iter().map(|post| engine.known_pin(&post.instance)).collect();
     let (mut board, now_ms) = engine.board.lock();
-    board.consume(instance, &ground.orders);
+    let consumed: Vec<Order> = ground.handed.iter().map(|handed| handed.order).collect();
+    board.consume(instance, &consumed);
     for order in plan.withdrawn {
         board.withdraw(order);
     }
@@ -214,11 +259,17 @@ fn settle(engine: &Engine, ground: &Ground, plan: Plan, committed: &Committed, c
         let version = written(committed, offer.op);
         board.offer(offer.order, offer.task(version), now_ms);
     }
+    let mut made = Vec::new();
     for (post, pin) in plan.posts.into_iter().zip(pins) {
+        made.extend((post.instance == *instance).then_some(post.order));
         let version = written(committed, post.op);
         board.post(&post.instance, post.order, post.letter(version), pin, now_ms);
     }
     board.pin(instance, pin);
+    if let (Some(lease), Some(_)) = (&ground.lease, claim) {
+        let until_ms = lease.until_ms;
+        board.reserve(instance, Reservation { snapshot, until_ms }, &made);
+    }
     if let Some(claim) = claim {
         board.drop_claim(claim);
         board.let_go(instance, claim, now_ms);
@@ -233,11 +284,17 @@ pub async fn append(
     events: Vec<Event>,
 ) -> Result<(), ProviderError> {
     let instance: Arc<str> = Arc::from(instance);
-    let snapshot = engine.snapshot_for("append_with_execution", &instance).await?;
+    let snapshot = engine
+        .newest_snapshot(&instance)
+        .await
+        .map_err(|e| from_store("append_with_execution", &e))?;
+    let raw = snapshot.head.as_ref().map(|(head, _)| head);
     let mut ground = Ground {
+        lease: raw.and_then(|head| head.lease.clone()),
+        deliveries: raw.map_or(0, |head| head.deliveries),
         instance,
         snapshot,
-        orders: Vec::new(),
+        handed: Vec::new(),
         cancelled: Vec::new(),
         ended: None,
     };

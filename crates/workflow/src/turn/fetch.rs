@@ -1,22 +1,27 @@
 //! Handing out a turn.
 
-use crate::board::{Body, ClaimId, Letter, Pin, Sort, Subject, Waiting, Want, Window, waited};
+use super::mailbox;
+use super::secure::{self, Secured};
+use crate::board::{Body, ClaimId, Handed, Letter, Pin, Reservation, Sort, Subject, Waiting, Want, Window, waited};
 use crate::engine::{Engine, later};
 use crate::instance::Snapshot;
 use crate::mutation::{self, Mutation};
 use crate::queued::{PUT_OFF_MS, note_durability, written};
 use crate::records::envelope::Envelope;
 use crate::records::message;
+use crate::shared::{self, Shared};
 use crate::shield::Shield;
 use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, ProviderError, WorkItem};
-use perennial_store::{Commit, Error, Op, Order};
+use perennial_store::{Commit, Error, Op, Order, Place};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::{error, trace};
 
 const OPERATION: &str = "fetch_orchestration_item";
+/// How long an instance is left alone that another process works on, before it is looked at again.
+const BUSY_MS: u64 = 250;
 
 /// A turn as the runtime takes it: the item, the token, and how often it was handed out.
 pub type Fetched = (OrchestrationItem, String, u32);
@@ -31,6 +36,11 @@ pub async fn fetch(
     let window = Window::of(filter);
     let mut deadline_ms = later(engine.clock.now_ms(), poll);
     let mut waiting: Option<Waiting> = None;
+    // Who does not wait looks for himself.
+    let mut look = poll.is_zero();
+    if let Some(shared) = &engine.shared {
+        shared.saw_turn_lock(lock);
+    }
     loop {
         // If the clock is put back, the wait does not become longer by that.
         deadline_ms = deadline_ms.min(later(engine.clock.now_ms(), poll));
@@ -42,8 +52,11 @@ pub async fn fetch(
                 Err(error) => engine.wait_out(OPERATION, &error, deadline_ms).await?,
             }
         } else if engine.clock.now_ms() >= deadline_ms {
-            return Ok(None);
+            if !std::mem::take(&mut look) || !shared::look_now(engine, &Want::Turn(window.clone())).await {
+                return Ok(None);
+            }
         } else if let Some(waiting) = &waiting {
+            shared::watch(engine);
             waiting.sleep(deadline_ms).await;
             // Completions that became durable together should be one turn: let their senders post them first.
             tokio::task::yield_now().await;
@@ -54,11 +67,13 @@ pub async fn fetch(
 }
 
 /// A claim on an instance that has not been handed out yet; dropped, it never was.
-struct Taken<'a> {
+pub struct Taken<'a> {
     engine: &'a Engine,
     claim: ClaimId,
-    instance: Arc<str>,
-    letters: Vec<(Order, Letter)>,
+    pub instance: Arc<str>,
+    pub letters: Vec<(Order, Letter)>,
+    /// The claim that was made in advance, on a store that many share.
+    pub reserved: Option<Reservation>,
     kept: bool,
 }
 
@@ -75,6 +90,15 @@ impl Taken<'_> {
         self.letters.iter().map(|(order, _)| *order).collect()
     }
 
+    fn handed(&self) -> Vec<Handed> {
+        let handed = |(order, letter): &(Order, Letter)| Handed {
+            order: *order,
+            id: letter.id.clone(),
+            version: letter.version.clone(),
+        };
+        self.letters.iter().map(handed).collect()
+    }
+
     /// Takes the messages out of everybody's way.
     fn set_aside(&mut self, why: Aside) {
         let orders = self.orders();
@@ -89,12 +113,12 @@ impl Taken<'_> {
     }
 
     /// Keeps the claim for a moment, until it is clear what somebody else is doing to the messages.
-    fn put_off(&mut self) {
+    fn put_off(&mut self, for_ms: u64) {
         let orders = self.orders();
         let (mut board, now_ms) = self.engine.board.lock();
         board.uncount(&self.instance, &orders);
         if board.hold_again(&self.instance, self.claim) {
-            board.extend(self.claim, now_ms + PUT_OFF_MS);
+            board.extend(self.claim, now_ms + for_ms);
         }
         self.kept = true;
     }
@@ -136,11 +160,12 @@ fn take<'a>(
     };
     let subject = Subject::Turn {
         instance: Arc::clone(&instance),
-        orders: Vec::new(),
+        handed: Vec::new(),
         snapshot: None,
     };
     let claim = board.make_claim(subject, later(now_ms, lock));
     let letters = board.hold(&instance, claim);
+    let reserved = board.take_reservation(&instance);
     drop(board);
     if let Some((order, letter)) = letters.first() {
         let waited = waited(*order, letter.due_ms, now_ms);
@@ -152,64 +177,127 @@ fn take<'a>(
         claim,
         instance,
         letters,
+        reserved,
         kept: false,
     })
 }
 
-/// Reads what the turn needs. `None` if it turns out that there is none to hand out.
+/// A turn that can be handed out.
+struct Prepared {
+    snapshot: Arc<Snapshot>,
+    messages: Vec<WorkItem>,
+    name: String,
+    version: String,
+    attempt: u32,
+}
+
+/// Reads what the turn needs and hands it out. `None` if it turns out that there is none.
 async fn prepare(
     engine: &Arc<Engine>,
     mut taken: Taken<'_>,
     window: &Window,
     lock: Duration,
 ) -> Result<Option<Fetched>, Error> {
-    let snapshot = match engine.snapshot(&taken.instance).await {
-        Err(Error::Corrupt(why)) => {
-            error!(instance = %taken.instance, why, "the head of an instance cannot be read: the instance is set aside");
-            taken.set_aside(Aside::Damaged);
-            return Ok(None);
-        }
-        other => other?,
+    let prepared = match &engine.shared {
+        None => read(engine, &mut taken, window).await,
+        Some(shared) => read_shared(engine, shared, &mut taken, window, lock).await,
     };
+    match prepared {
+        Ok(Some(prepared)) => Ok(hand_out(engine, taken, prepared, lock)),
+        Ok(None) => Ok(None),
+        Err(Error::Corrupt(why)) => {
+            error!(instance = %taken.instance, why, "something of an instance cannot be read: it is set aside");
+            taken.set_aside(Aside::Damaged);
+            Ok(None)
+        }
+        Err(other) => Err(other),
+    }
+}
+
+/// Reads a turn of a store that belongs to this process.
+async fn read(engine: &Arc<Engine>, taken: &mut Taken<'_>, window: &Window) -> Result<Option<Prepared>, Error> {
+    let snapshot = engine.snapshot(&taken.instance).await?;
     let pin = Pin::of(snapshot.head().and_then(|head| head.execution.pinned.as_ref()));
     let admitted = window.admits(&pin);
     engine.board.lock().0.pin(&taken.instance, pin);
     if !admitted {
         return Ok(None);
     }
-    let messages = match open(engine, &taken).await {
-        Err(Error::Corrupt(why)) => {
-            error!(instance = %taken.instance, why, "a message cannot be read: the instance is set aside");
-            taken.set_aside(Aside::Damaged);
-            return Ok(None);
-        }
-        other => other?,
-    };
+    let messages = open(engine, taken).await?;
     let Some((name, version)) = name(&snapshot, &messages) else {
         orphans(engine, taken).await?;
         return Ok(None);
     };
-    match note(engine, &taken).await {
+    match note(engine, taken).await {
         // The instance is being deleted, or a fetch that was dropped has just counted its messages.
         Err(Error::Conflict { .. }) => {
-            taken.put_off();
+            taken.put_off(PUT_OFF_MS);
             return Ok(None);
         }
         outcome => outcome?,
     }
-    let attempt = taken
-        .letters
-        .iter()
-        .map(|(_, letter)| letter.attempts)
-        .max()
-        .unwrap_or(1);
-    let orders = taken.orders();
+    let attempts = taken.letters.iter().map(|(_, letter)| letter.attempts);
+    Ok(Some(Prepared {
+        attempt: attempts.max().unwrap_or(1),
+        snapshot,
+        messages,
+        name,
+        version,
+    }))
+}
+
+/// Claims and reads a turn of a store that many processes share.
+async fn read_shared(
+    engine: &Arc<Engine>,
+    shared: &Shared,
+    taken: &mut Taken<'_>,
+    window: &Window,
+    lock: Duration,
+) -> Result<Option<Prepared>, Error> {
+    let (snapshot, messages) = match secure::secure(engine, shared, taken, window, lock).await? {
+        Secured::Ours(snapshot, messages) => (snapshot, messages),
+        Secured::Busy(until_ms) => {
+            let left_ms = until_ms.saturating_sub(engine.clock.now_ms());
+            taken.put_off(left_ms.clamp(PUT_OFF_MS, BUSY_MS));
+            return Ok(None);
+        }
+        Secured::Pinned(pin) => {
+            engine.board.lock().0.pin(&taken.instance, pin);
+            return Ok(None);
+        }
+        Secured::Nothing => return Ok(None),
+    };
+    let Some((name, version)) = name(&snapshot, &messages) else {
+        match &snapshot.head {
+            Some((head, version)) if head.is_blank() => {
+                mailbox::orphan(engine, &taken.instance, &taken.letters, &messages, version.clone()).await?;
+            }
+            _ => {
+                secure::release(engine, &taken.instance, &snapshot).await?;
+                taken.set_aside(Aside::Orphaned);
+            }
+        }
+        return Ok(None);
+    };
+    let attempts = taken.letters.iter().map(|(_, letter)| letter.attempts);
+    let deliveries = snapshot.head.as_ref().map_or(1, |(head, _)| head.deliveries);
+    Ok(Some(Prepared {
+        attempt: attempts.max().unwrap_or_default() + deliveries,
+        snapshot,
+        messages,
+        name,
+        version,
+    }))
+}
+
+fn hand_out(engine: &Engine, mut taken: Taken<'_>, prepared: Prepared, lock: Duration) -> Option<Fetched> {
+    let handed = taken.handed();
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
     // Reading may have taken longer than the lease. Whoever took the instance meanwhile has it.
     if !board.hold_again(&taken.instance, taken.claim) && !mutation::is(Mutation::HandOutLapsed) {
         drop(board);
-        return Ok(None);
+        return None;
     }
     if !mutation::is(Mutation::LeaseFromFetchStart) {
         board.extend(taken.claim, later(now_ms, lock));
@@ -217,19 +305,26 @@ async fn prepare(
     if let Some(claim) = board.claim(taken.claim) {
         claim.subject = Subject::Turn {
             instance: Arc::clone(&taken.instance),
-            orders,
-            snapshot: Some(Arc::clone(&snapshot)),
+            handed,
+            snapshot: Some(Arc::clone(&prepared.snapshot)),
         };
     }
     taken.kept = true;
     drop(board);
     let token = engine.board.token(taken.claim);
+    let Prepared {
+        snapshot,
+        messages,
+        name,
+        version,
+        attempt,
+    } = prepared;
     trace!(instance = %taken.instance, messages = messages.len(), attempt, "turn handed out");
-    Ok(Some((
+    Some((
         item(&taken.instance, &snapshot, name, version, messages),
         token,
         attempt,
-    )))
+    ))
 }
 
 fn item(
@@ -282,13 +377,13 @@ fn name(snapshot: &Snapshot, messages: &[WorkItem]) -> Option<(String, String)> 
 }
 
 /// The messages themselves. What is not in memory is read from the store.
-async fn open(engine: &Engine, taken: &Taken<'_>) -> Result<Vec<WorkItem>, Error> {
+pub async fn open(engine: &Engine, taken: &Taken<'_>) -> Result<Vec<WorkItem>, Error> {
     let mut messages = Vec::with_capacity(taken.letters.len());
-    for (order, letter) in &taken.letters {
+    for (_, letter) in &taken.letters {
         match &letter.body {
             Body::Held(item) => messages.push(WorkItem::clone(item)),
             Body::Stored => {
-                let key = message::key(&taken.instance, *order);
+                let key = message::key(&taken.instance, &letter.id);
                 if let Some(record) = engine.store.get(&key).await? {
                     messages.push(Envelope::open(&record)?.item);
                 }
@@ -299,15 +394,16 @@ async fn open(engine: &Engine, taken: &Taken<'_>) -> Result<Vec<WorkItem>, Error
 }
 
 /// Messages to an instance that does not exist: those for its queues are dropped, others wait for a start.
-async fn orphans(engine: &Engine, mut taken: Taken<'_>) -> Result<(), Error> {
+async fn orphans(engine: &Engine, taken: &mut Taken<'_>) -> Result<(), Error> {
     if taken.letters.iter().any(|(_, letter)| letter.sort != Sort::Queue) {
         taken.set_aside(Aside::Orphaned);
         return Ok(());
     }
     let orders = taken.orders();
-    let remove = orders
+    let remove = taken
+        .letters
         .iter()
-        .map(|order| Op::Remove(message::key(&taken.instance, *order)))
+        .map(|(_, letter)| Op::Remove(message::key(&taken.instance, &letter.id)))
         .collect();
     engine.commit(Commit::new(remove).relaxed()).await?;
     engine.board.lock().0.consume(&taken.instance, &orders);
@@ -325,7 +421,7 @@ async fn note(engine: &Arc<Engine>, taken: &Taken<'_>) -> Result<(), Error> {
         .iter()
         .filter(|(_, letter)| letter.old || letter.attempts > 1)
     {
-        let key = message::key(&taken.instance, *order);
+        let key = message::key(&taken.instance, &letter.id);
         let item = match &letter.body {
             Body::Held(item) => Arc::clone(item),
             Body::Stored => match engine.store.get(&key).await? {
@@ -336,7 +432,12 @@ async fn note(engine: &Arc<Engine>, taken: &Taken<'_>) -> Result<(), Error> {
         if letter.old {
             durability = note_durability(true);
         }
-        let draft = message::draft(&taken.instance, &item, *order, letter.due_ms, letter.attempts)?;
+        let place = Place {
+            lane: engine.queues.turn(),
+            order: *order,
+            due_ms: letter.due_ms,
+        };
+        let draft = message::draft(&taken.instance, &letter.id, &item, place, letter.attempts)?;
         noted.push((*order, letter.attempts, ops.len()));
         ops.push(Op::Replace(draft, letter.version.clone()));
     }

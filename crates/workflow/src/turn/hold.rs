@@ -1,33 +1,54 @@
 //! What a dispatcher may do with a turn other than finish it.
 
-use crate::board::Subject;
+use super::secure;
+use crate::board::{Body, Claim, ClaimId, Handed, Subject};
 use crate::engine::{Engine, later};
-use crate::error::dead_token;
+use crate::error::{dead_token, from_store};
+use crate::instance::Snapshot;
+use crate::queued::written;
+use crate::records::envelope::Envelope;
+use crate::records::head::Head;
+use crate::records::message;
+use crate::send::slot_of;
+use crate::shared::Shared;
 use duroxide::providers::ProviderError;
+use perennial_store::{Commit, Error, Op, Order, Place, Result as Stored, Version};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Gives a turn back, to be handed out again after `delay`. Only the messages that were handed out are touched.
-pub fn abandon(
-    engine: &Engine,
+pub async fn abandon(
+    engine: &Arc<Engine>,
     token: &str,
     delay: Option<Duration>,
     ignore_attempt: bool,
 ) -> Result<(), ProviderError> {
     const OPERATION: &str = "abandon_orchestration_item";
-    let id = engine.board.claim_of(token).ok_or_else(|| dead_token(OPERATION))?;
+    let dead = || dead_token(OPERATION);
+    let delay = delay.filter(|delay| !delay.is_zero());
+    let id = engine.board.claim_of(token).ok_or_else(dead)?;
+    let gate = engine.enter_shared(id).await.ok_or_else(dead)?;
+    if gate.is_some() {
+        let held = borrow(engine, id, |_| true).ok_or_else(dead)?;
+        let due_ms = delay.map(|delay| later(engine.clock.now_ms(), delay));
+        let given = give_back(engine, &held, due_ms, ignore_attempt).await;
+        settle_up(engine, id, None);
+        if !given.map_err(|e| from_store(OPERATION, &e))? {
+            forget(engine, id, &held.instance);
+            return Err(dead());
+        }
+    }
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
-    let claim = board
-        .claim(id)
-        .filter(|claim| !claim.committing)
-        .ok_or_else(|| dead_token(OPERATION))?;
-    let Subject::Turn { instance, orders, .. } = claim.subject.clone() else {
-        return Err(dead_token(OPERATION));
+    let claim = board.claim(id).filter(|claim| !claim.committing).ok_or_else(dead)?;
+    let Subject::Turn { instance, handed, .. } = claim.subject.clone() else {
+        return Err(dead());
     };
+    let orders: Vec<Order> = handed.iter().map(|handed| handed.order).collect();
     if ignore_attempt {
         board.uncount(&instance, &orders);
     }
-    if let Some(delay) = delay.filter(|delay| !delay.is_zero()) {
+    if let Some(delay) = delay {
         board.hide(&instance, &orders, later(now_ms, delay));
     }
     board.drop_claim(id);
@@ -36,8 +57,165 @@ pub fn abandon(
 }
 
 /// Makes a lease on a turn last `extend` from now.
-pub fn renew(engine: &Engine, token: &str, extend: Duration) -> Result<(), ProviderError> {
+pub async fn renew(engine: &Arc<Engine>, token: &str, extend: Duration) -> Result<(), ProviderError> {
+    const OPERATION: &str = "renew_orchestration_item_lock";
+    if let Some(shared) = &engine.shared {
+        let dead = || dead_token(OPERATION);
+        let id = engine.board.claim_of(token).ok_or_else(dead)?;
+        let _gate = engine.enter(id).await.ok_or_else(dead)?;
+        let now_ms = engine.clock.now_ms();
+        let held = borrow(engine, id, |claim| claim.until_ms > now_ms).ok_or_else(dead)?;
+        let extended = extend_lease(engine, shared, &held, extend).await;
+        settle_up(engine, id, extended.as_ref().ok().cloned().flatten());
+        if extended.map_err(|e| from_store(OPERATION, &e))?.is_none() {
+            forget(engine, id, &held.instance);
+            return Err(dead());
+        }
+    }
     let is_turn = |subject: &Subject| matches!(subject, Subject::Turn { .. });
-    engine.renew_lease("renew_orchestration_item_lock", token, extend, is_turn)?;
+    engine.renew_lease(OPERATION, token, extend, is_turn)?;
     Ok(())
+}
+
+async fn extend_lease(
+    engine: &Engine,
+    shared: &Shared,
+    held: &Held,
+    extend: Duration,
+) -> Stored<Option<Arc<Snapshot>>> {
+    secure::extend(engine, shared, &held.instance, &held.snapshot, extend).await
+}
+
+/// A turn that is held here.
+struct Held {
+    instance: Arc<str>,
+    handed: Vec<Handed>,
+    snapshot: Arc<Snapshot>,
+}
+
+/// The turn of a claim that passes, which from now on does not run out until [`settle_up`].
+fn borrow(engine: &Engine, id: ClaimId, passes: impl Fn(&Claim) -> bool) -> Option<Held> {
+    let (mut board, now_ms) = engine.board.lock();
+    board.advance(now_ms);
+    let claim = board.claim(id).filter(|claim| !claim.committing && passes(claim))?;
+    let Subject::Turn {
+        instance,
+        handed,
+        snapshot: Some(snapshot),
+    } = claim.subject.clone()
+    else {
+        return None;
+    };
+    claim.committing = true;
+    Some(Held {
+        instance,
+        handed,
+        snapshot,
+    })
+}
+
+/// The claim may run out again, and rests on a newer head if there is one.
+fn settle_up(engine: &Engine, id: ClaimId, newer: Option<Arc<Snapshot>>) {
+    let (mut board, now_ms) = engine.board.lock();
+    let Some(claim) = board.claim(id) else { return };
+    claim.committing = false;
+    if let (Some(newer), Subject::Turn { snapshot, .. }) = (newer, &mut claim.subject) {
+        *snapshot = Some(newer);
+    }
+    let until_ms = claim.until_ms.max(now_ms);
+    board.extend(id, until_ms);
+}
+
+/// Another process has taken the instance over.
+fn forget(engine: &Engine, id: ClaimId, instance: &Arc<str>) {
+    engine.cache.forget(instance, slot_of(instance));
+    let (mut board, now_ms) = engine.board.lock();
+    board.drop_claim(id);
+    board.let_go(instance, id, now_ms);
+}
+
+/// Lets everybody see that a turn was given back; `false` if somebody has taken over.
+async fn give_back(engine: &Engine, held: &Held, due_ms: Option<u64>, ignore_attempt: bool) -> Stored<bool> {
+    let Some((head, version)) = &held.snapshot.head else {
+        return Ok(false);
+    };
+    let mut head = head.clone();
+    head.lease = None;
+    head.deliveries = head.deliveries.saturating_sub(u32::from(ignore_attempt));
+    let mut ops = Vec::new();
+    if let Some(due_ms) = due_ms {
+        // What is put off counts for itself from now on.
+        let counted = std::mem::take(&mut head.deliveries);
+        for handed in &held.handed {
+            if let Some(op) = put_off(engine, &held.instance, handed, due_ms, counted).await? {
+                ops.push(op);
+            }
+        }
+    }
+    let key = Head::key(&held.instance);
+    let gone = head.is_blank() && head.deliveries == 0;
+    ops.insert(
+        0,
+        if gone {
+            Op::Delete(key, version.clone())
+        } else {
+            Op::Replace(head.draft(key)?, version.clone())
+        },
+    );
+    let puts_off = ops.len() > 1;
+    let committed = match engine.commit(Commit::new(ops)).await {
+        Ok(committed) => committed,
+        Err(Error::Conflict { .. }) => return Ok(false),
+        Err(other) => return Err(other),
+    };
+    let snapshot = match committed.version(0) {
+        Some(version) => held.snapshot.with_head(head, version.clone()),
+        None => Snapshot::default(),
+    };
+    let (instance, now_ms) = (&held.instance, engine.clock.now_ms());
+    engine
+        .cache
+        .put(instance, slot_of(instance), Arc::new(snapshot), now_ms);
+    if puts_off {
+        let (mut board, _) = engine.board.lock();
+        for (at, handed) in held.handed.iter().enumerate() {
+            let version: Version = written(&committed, at + 1);
+            board.noted(instance, handed.order, 0, version);
+        }
+    }
+    Ok(true)
+}
+
+/// Makes a message ready at another time.
+async fn put_off(
+    engine: &Engine,
+    instance: &Arc<str>,
+    handed: &Handed,
+    due_ms: u64,
+    counted: u32,
+) -> Stored<Option<Op>> {
+    let key = message::key(instance, &handed.id);
+    let known = {
+        let (mut board, _) = engine.board.lock();
+        board
+            .letter(instance, handed.order)
+            .map(|letter| (letter.body.clone(), letter.attempts))
+    };
+    let (item, attempts) = match known {
+        Some((Body::Held(item), attempts)) => (item, attempts),
+        _ => match engine.store.get(&key).await? {
+            None => return Ok(None),
+            Some(record) => {
+                let envelope = Envelope::open(&record)?;
+                (Arc::new(envelope.item), envelope.attempts)
+            }
+        },
+    };
+    let place = Place {
+        lane: engine.queues.turn(),
+        order: handed.order,
+        due_ms,
+    };
+    let draft = message::draft(instance, &handed.id, &item, place, attempts + counted)?;
+    Ok(Some(Op::Replace(draft, handed.version.clone())))
 }

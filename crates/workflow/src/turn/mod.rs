@@ -3,8 +3,11 @@
 mod ack;
 mod fetch;
 mod hold;
+mod mailbox;
 mod plan;
+mod secure;
 
 pub use ack::{Turn, ack, append};
 pub use fetch::fetch;
 pub use hold::{abandon, renew};
+pub use secure::release;

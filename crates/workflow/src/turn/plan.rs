@@ -2,16 +2,19 @@
 
 use super::ack::Turn;
 use crate::admin::totals;
+use crate::board::Handed;
 use crate::engine::Engine;
 use crate::instance::{History, Snapshot};
 use crate::mutation::{self, Mutation};
 use crate::queued::{Offer, Post};
 use crate::records::custom_status::CustomStatus;
 use crate::records::execution::{Ended, Execution};
-use crate::records::head::Head;
+use crate::records::head::{Head, Lease};
 use crate::records::kv::{Entries, Value};
 use crate::records::page::Page;
+use crate::records::work::Activity;
 use crate::records::{instance_of, message, partition};
+use crate::shared;
 use duroxide::{Event, EventKind};
 use perennial_store::{Commit, Op, Order, Partition, Result};
 use std::collections::{BTreeSet, HashSet};
@@ -22,12 +25,16 @@ pub struct Ground {
     pub instance: Arc<str>,
     pub snapshot: Arc<Snapshot>,
     /// The messages that the turn consumes.
-    pub orders: Vec<Order>,
+    pub handed: Vec<Handed>,
     /// Queued activities that the turn cancels.
     pub cancelled: Vec<(Order, perennial_store::Key)>,
     /// The record of the execution that the turn is of, if that is not the current one; or of the current one,
     /// if the turn is of a later one and the current one's record must be written again.
     pub ended: Option<Ended>,
+    /// Who works on the instance once the turn is committed, where many processes share the store.
+    pub lease: Option<Lease>,
+    /// How often its messages were handed out then.
+    pub deliveries: u32,
 }
 
 /// The commit of a turn and what it means for memory.
@@ -104,11 +111,16 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
     // Operation 0 is the head, filled in when everything else is known.
     let head_key = Head::key_in(draft.partition.clone());
     draft.ops.push(Op::Remove(head_key.clone()));
-    for order in &ground.orders {
-        if mutation::is(Mutation::KeepConsumed) && ground.orders.len() > 1 {
+    for handed in &ground.handed {
+        if mutation::is(Mutation::KeepConsumed) && ground.handed.len() > 1 {
             break;
         }
-        draft.ops.push(Op::Remove(message::key(&ground.instance, *order)));
+        let key = message::key(&ground.instance, &handed.id);
+        draft.ops.push(match engine.shared {
+            None => Op::Remove(key),
+            // Whoever changed it has taken over.
+            Some(_) => Op::Delete(key, handed.version.clone()),
+        });
     }
 
     if turn.execution > head.execution.id {
@@ -159,6 +171,7 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
     let (offers, withdrawn) = draft.activities(engine, turn.activities, &turn.cancelled, &ground.cancelled)?;
     let posts = draft.messages(engine, turn.messages)?;
 
+    (head.lease, head.deliveries) = (ground.lease.clone(), ground.deliveries);
     let written = head.draft(head_key)?;
     let fenced = match &ground.snapshot.head {
         _ if mutation::is(Mutation::SkipFence) => Op::Put(written),
@@ -206,6 +219,21 @@ fn last_custom_status(events: &[Event]) -> Option<Option<String>> {
         EventKind::CustomStatusUpdated { status } => Some(status.clone()),
         _ => None,
     })
+}
+
+/// For each item until when it is claimed for a worker of this process that waits for it; 0 if it is not.
+fn reserved(engine: &Engine, items: &[duroxide::providers::WorkItem], now_ms: u64) -> Vec<u64> {
+    let Some(shared) = engine.shared.as_ref().filter(|shared| !shared.work_lock().is_zero()) else {
+        return vec![0; items.len()];
+    };
+    let activities: Vec<Option<Activity>> = items.iter().map(Activity::of).collect();
+    let mut wanted = engine.board.lock().0.wanted(activities.iter().flatten()).into_iter();
+    let until_ms = shared::until(now_ms, shared.work_lock());
+    let reserve = |activity: &Option<Activity>| match activity.as_ref().and_then(|_| wanted.next()) {
+        Some(true) => until_ms,
+        _ => 0,
+    };
+    activities.iter().map(reserve).collect()
 }
 
 impl Draftsman {
@@ -323,8 +351,9 @@ impl Draftsman {
         queued: &[(Order, perennial_store::Key)],
     ) -> Result<(Vec<Offer>, Vec<Order>)> {
         let mut offers = Vec::with_capacity(items.len());
-        for item in items {
-            let Some((offer, create)) = Offer::new(engine, item, self.ops.len())? else {
+        let reserved = reserved(engine, &items, self.now_ms);
+        for (item, reserved_ms) in items.into_iter().zip(reserved) {
+            let Some((offer, create)) = Offer::new(engine, item, self.ops.len(), reserved_ms)? else {
                 continue;
             };
             let activity = &offer.activity;

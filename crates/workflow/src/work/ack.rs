@@ -5,9 +5,10 @@ use crate::engine::Engine;
 use crate::error::{dead_token, from_store, wrong_item};
 use crate::queued::{Post, written};
 use crate::records::message;
+use crate::shared::{self, Foresight, joint};
 use crate::shield::Shield;
 use duroxide::providers::{ProviderError, WorkItem};
-use perennial_store::{Commit, Op, Order};
+use perennial_store::{Commit, Error, Op, Order};
 use std::sync::Arc;
 use tracing::{Instrument, debug_span};
 
@@ -23,11 +24,19 @@ pub async fn ack(engine: &Arc<Engine>, token: &str, completion: Option<WorkItem>
         }
         Some(_) => return Err(wrong_item(OPERATION, "the completion of an activity")),
     };
+    let gate = engine.enter_shared(id).await.ok_or_else(|| dead_token(OPERATION))?;
     let (order, task) = begin(engine, id).ok_or_else(|| dead_token(OPERATION))?;
     let span = debug_span!("activity", instance = %task.activity.instance, execution = task.activity.execution,
         activity = task.activity.id);
     let engine = Arc::clone(engine);
-    Shield::new(async move { finish(&engine, id, order, task, post).await }.instrument(span)).await
+    let finish = async move {
+        let _gate = gate;
+        match engine.shared {
+            None => finish(&engine, id, order, task, post).await,
+            Some(_) => finish_shared(&engine, id, order, task, post).await,
+        }
+    };
+    Shield::new(finish.instrument(span)).await
 }
 
 /// Checks the claim and makes sure that it does not run out while the commit is under way.
@@ -50,7 +59,7 @@ async fn still_there(engine: &Engine, id: ClaimId, post: Option<Post>) -> Option
     if engine.board.lock().0.claim(id).is_some() {
         return Some(post);
     }
-    let stored = engine.store.get(&message::key(&post.instance, post.order)).await;
+    let stored = engine.store.get(&message::key(&post.instance, &post.id)).await;
     // Who cannot tell keeps it: a result that nobody waits for does no harm.
     (!matches!(stored, Ok(None))).then_some(post)
 }
@@ -89,6 +98,57 @@ async fn finish(
             Ok(())
         }
         Err(error) => {
+            if let Some(claim) = board.claim(id) {
+                claim.committing = false;
+                let until_ms = claim.until_ms.max(now_ms);
+                board.extend(id, until_ms);
+            }
+            Err(from_store(OPERATION, &error))
+        }
+    }
+}
+
+/// Ends an activity where many processes share the store: perhaps in one commit with others of its instance.
+async fn finish_shared(
+    engine: &Arc<Engine>,
+    id: ClaimId,
+    order: Order,
+    task: Task,
+    post: Option<(Post, Op)>,
+) -> Result<(), ProviderError> {
+    let (post, create) = post.unzip();
+    let mut ops = vec![Op::Delete(task.key.clone(), task.version.clone())];
+    ops.extend(create);
+    let foresight = match &post {
+        Some(post) => Foresight::of(engine, post).map_err(|e| from_store(OPERATION, &e))?,
+        None => None,
+    };
+    let (foresight, chance) = foresight.unzip();
+    match joint::commit(engine, ops, chance).await {
+        Ok(joined) => {
+            engine.meters.activities.increment(1);
+            {
+                let (mut board, now_ms) = engine.board.lock();
+                if let Some(session) = &task.activity.session {
+                    board.sessions().used(session, now_ms);
+                }
+                board.withdraw(order);
+            }
+            let Some(post) = post else { return Ok(()) };
+            let reservation = joined
+                .taken
+                .zip(foresight)
+                .map(|(version, foresight)| foresight.came_true(engine, &post.instance, version));
+            shared::deliver(engine, &post, written(&joined.versions, 1), reservation);
+            Ok(())
+        }
+        // It was cancelled, or another process has it.
+        Err(Error::Conflict { .. }) => {
+            engine.board.lock().0.withdraw(order);
+            Err(dead_token(OPERATION))
+        }
+        Err(error) => {
+            let (mut board, now_ms) = engine.board.lock();
             if let Some(claim) = board.claim(id) {
                 claim.committing = false;
                 let until_ms = claim.until_ms.max(now_ms);

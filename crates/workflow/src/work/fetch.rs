@@ -1,14 +1,16 @@
 //! Handing out an activity.
 
+use super::{secure, sessions};
 use crate::board::{Body, ClaimId, Inner, Subject, Task, Tenure, Waiting, Want, WorkWant, waited};
 use crate::engine::{Engine, later, millis};
 use crate::mutation::{self, Mutation};
 use crate::queued::{PUT_OFF_MS, note_durability, written};
 use crate::records::envelope::Envelope;
 use crate::records::work;
+use crate::shared;
 use crate::shield::Shield;
 use duroxide::providers::{ProviderError, SessionFetchConfig, TagFilter, WorkItem};
-use perennial_store::{Commit, Error, Op, Order};
+use perennial_store::{Commit, Error, Op, Order, Place};
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::{error, trace};
@@ -37,6 +39,11 @@ pub async fn fetch(
         session_ms: session.map_or(0, |session| millis(session.lock_timeout)),
         lock,
     };
+    // Who does not wait looks for himself.
+    let mut look = poll.is_zero();
+    if let Some(shared) = &engine.shared {
+        shared.saw_work_lock(lock);
+    }
     let poll = if session.is_none() {
         poll.min(WAIT_WITHOUT_SESSION)
     } else {
@@ -55,8 +62,11 @@ pub async fn fetch(
                 Err(error) => engine.wait_out(OPERATION, &error, deadline_ms).await?,
             }
         } else if engine.clock.now_ms() >= deadline_ms {
-            return Ok(None);
+            if !std::mem::take(&mut look) || !shared::look_now(engine, &Want::Work(worker.want.clone())).await {
+                return Ok(None);
+            }
         } else if let Some(waiting) = &waiting {
+            shared::watch(engine);
             waiting.sleep(deadline_ms).await;
         } else {
             waiting = Some(engine.board.wait(Want::Work(worker.want.clone())));
@@ -88,6 +98,14 @@ impl Taken<'_> {
         self.give_back_session(&mut board, now_ms);
         board.put_back(self.order, self.claim, Some(now_ms + PUT_OFF_MS), true, now_ms);
         board.drop_claim(self.claim);
+        self.kept = true;
+    }
+
+    /// The activity is gone, or another process has it.
+    fn withdraw(&mut self) {
+        let (mut board, now_ms) = self.engine.board.lock();
+        self.give_back_session(&mut board, now_ms);
+        board.withdraw(self.order);
         self.kept = true;
     }
 
@@ -138,7 +156,20 @@ fn take<'a>(engine: &'a Engine, worker: &Worker, waiting: Option<&Waiting>) -> O
 
 /// Reads what is not in memory. `None` if the activity is gone.
 async fn prepare(engine: &Arc<Engine>, mut taken: Taken<'_>, worker: &Worker) -> Result<Option<Fetched>, Error> {
-    let item = match open(engine, &taken.task).await {
+    let opened = match &engine.shared {
+        None => open(engine, &taken.task).await,
+        Some(shared) => {
+            if let (Some(session), Some(owner)) = (&taken.task.activity.session, &worker.want.owner)
+                && !sessions::secure(engine, session, owner, worker.session_ms).await?
+            {
+                // The board knows by now who holds it.
+                taken.session_before = None;
+                return Ok(None);
+            }
+            secure::secure(engine, shared, taken.order, &taken.task, worker.lock).await
+        }
+    };
+    let item = match opened {
         Err(Error::Corrupt(why)) => {
             error!(instance = %taken.task.activity.instance, why, "an activity cannot be read: it is set aside");
             taken.kept = true;
@@ -148,11 +179,14 @@ async fn prepare(engine: &Arc<Engine>, mut taken: Taken<'_>, worker: &Worker) ->
         other => other?,
     };
     let Some(item) = item else {
-        taken.put_off();
+        match &engine.shared {
+            None => taken.put_off(),
+            Some(_) => taken.withdraw(),
+        }
         return Ok(None);
     };
     let task = &taken.task;
-    if task.old || task.attempts > 1 {
+    if engine.shared.is_none() && (task.old || task.attempts > 1) {
         match note(engine, taken.order, task, &item).await {
             Err(Error::Conflict { .. }) => {
                 taken.put_off();
@@ -182,7 +216,7 @@ async fn prepare(engine: &Arc<Engine>, mut taken: Taken<'_>, worker: &Worker) ->
 }
 
 /// The activity itself: from memory, or from the store if it is large.
-async fn open(engine: &Engine, task: &Task) -> Result<Option<Arc<WorkItem>>, Error> {
+pub async fn open(engine: &Engine, task: &Task) -> Result<Option<Arc<WorkItem>>, Error> {
     match &task.body {
         Body::Held(item) => Ok(Some(Arc::clone(item))),
         Body::Stored => {
@@ -197,7 +231,12 @@ async fn open(engine: &Engine, task: &Task) -> Result<Option<Arc<WorkItem>>, Err
 
 /// Writes the delivery count down: this activity may be the one that brings the process down.
 async fn note(engine: &Arc<Engine>, order: Order, task: &Task, item: &WorkItem) -> Result<(), Error> {
-    let draft = work::draft(&task.activity, item, order, task.due_ms, task.attempts)?;
+    let place = Place {
+        lane: engine.queues.work(task.activity.tag.as_ref()),
+        order,
+        due_ms: task.due_ms,
+    };
+    let draft = work::draft(task.key.clone(), item, place, task.attempts, None)?;
     let ops = vec![Op::Replace(draft, task.version.clone())];
     let commit = Commit {
         ops,

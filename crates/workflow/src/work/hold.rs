@@ -1,20 +1,86 @@
 //! What a worker may do with an activity other than finish it, and with its sessions.
 
-use crate::board::Subject;
+use super::{fetch, secure, sessions};
+use crate::board::{Claim, ClaimId, Subject, Task};
 use crate::engine::{Engine, later, millis};
-use crate::error::dead_token;
+use crate::error::{dead_token, from_store};
+use crate::shared::{self, Shared};
 use duroxide::providers::ProviderError;
+use perennial_store::{Order, Result as Stored, Version};
+use std::sync::Arc;
 use std::time::Duration;
 
+/// The activity of a claim that passes, which from now on does not run out until [`settle_up`].
+fn borrow(engine: &Engine, id: ClaimId, passes: impl Fn(&Claim) -> bool) -> Option<(Order, Task)> {
+    let (mut board, now_ms) = engine.board.lock();
+    board.advance(now_ms);
+    let claim = board.claim(id).filter(|claim| !claim.committing && passes(claim))?;
+    let Subject::Work { order } = claim.subject else {
+        return None;
+    };
+    claim.committing = true;
+    let task = board.work().task(order)?.clone();
+    Some((order, task))
+}
+
+/// The claim may run out again; if its activity is gone or somebody else's, so is the claim.
+fn settle_up(engine: &Engine, id: ClaimId, order: Order, lost: bool) {
+    let (mut board, now_ms) = engine.board.lock();
+    if let Some(claim) = board.claim(id) {
+        claim.committing = false;
+        let until_ms = claim.until_ms.max(now_ms);
+        board.extend(id, until_ms);
+        if lost {
+            board.withdraw(order);
+        }
+    }
+}
+
+/// Writes the record of an activity that is claimed here again.
+async fn rewrite(
+    engine: &Arc<Engine>,
+    shared: &Shared,
+    order: Order,
+    task: &Task,
+    due_ms: u64,
+    attempts: u32,
+) -> Stored<Option<Version>> {
+    let Some(item) = fetch::open(engine, task).await? else {
+        return Ok(None);
+    };
+    secure::write(
+        engine,
+        shared,
+        order,
+        task,
+        &item,
+        task.version.clone(),
+        due_ms,
+        attempts,
+    )
+    .await
+}
+
 /// Gives an activity back, to be handed out again after `delay`.
-pub fn abandon(
-    engine: &Engine,
+pub async fn abandon(
+    engine: &Arc<Engine>,
     token: &str,
     delay: Option<Duration>,
     ignore_attempt: bool,
 ) -> Result<(), ProviderError> {
     const OPERATION: &str = "abandon_work_item";
     let id = engine.board.claim_of(token).ok_or_else(|| dead_token(OPERATION))?;
+    if let Some(shared) = &engine.shared {
+        let _gate = engine.enter(id).await.ok_or_else(|| dead_token(OPERATION))?;
+        let (order, task) = borrow(engine, id, |_| true).ok_or_else(|| dead_token(OPERATION))?;
+        let due_ms = delay.map_or(0, |delay| later(engine.clock.now_ms(), delay));
+        let attempts = task.attempts.saturating_sub(u32::from(ignore_attempt));
+        let written = rewrite(engine, shared, order, &task, due_ms, attempts).await;
+        settle_up(engine, id, order, matches!(written, Ok(None)));
+        if written.map_err(|e| from_store(OPERATION, &e))?.is_none() {
+            return Err(dead_token(OPERATION));
+        }
+    }
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
     let claim = board
@@ -32,9 +98,24 @@ pub fn abandon(
 
 /// Makes a lease on an activity last `extend` from now. It fails if the activity was cancelled: that is how a
 /// worker learns of it.
-pub fn renew(engine: &Engine, token: &str, extend: Duration) -> Result<(), ProviderError> {
+pub async fn renew(engine: &Arc<Engine>, token: &str, extend: Duration) -> Result<(), ProviderError> {
+    const OPERATION: &str = "renew_work_item_lock";
+    if let Some(shared) = &engine.shared {
+        let dead = || dead_token(OPERATION);
+        let id = engine.board.claim_of(token).ok_or_else(dead)?;
+        let _gate = engine.enter(id).await.ok_or_else(dead)?;
+        let live = |claim: &Claim, now_ms| claim.until_ms > now_ms;
+        let now_ms = engine.clock.now_ms();
+        let (order, task) = borrow(engine, id, |claim| live(claim, now_ms)).ok_or_else(dead)?;
+        let due_ms = shared::until(now_ms, extend);
+        let written = rewrite(engine, shared, order, &task, due_ms, task.attempts).await;
+        settle_up(engine, id, order, matches!(written, Ok(None)));
+        if written.map_err(|e| from_store(OPERATION, &e))?.is_none() {
+            return Err(dead());
+        }
+    }
     let is_work = |subject: &Subject| matches!(subject, Subject::Work { .. });
-    let subject = engine.renew_lease("renew_work_item_lock", token, extend, is_work)?;
+    let subject = engine.renew_lease(OPERATION, token, extend, is_work)?;
     if let Subject::Work { order } = subject {
         let (mut board, now_ms) = engine.board.lock();
         let session = board.work().task(order).and_then(|task| task.activity.session.clone());
@@ -46,13 +127,26 @@ pub fn renew(engine: &Engine, token: &str, extend: Duration) -> Result<(), Provi
 }
 
 /// Extends the sessions of these workers that were used within `idle`; returns how many.
-pub fn renew_sessions(engine: &Engine, owners: &[&str], extend: Duration, idle: Duration) -> usize {
+pub async fn renew_sessions(
+    engine: &Engine,
+    owners: &[&str],
+    extend: Duration,
+    idle: Duration,
+) -> Result<usize, ProviderError> {
+    if engine.shared.is_some() {
+        let renewed = sessions::renew(engine, owners, extend, idle).await;
+        return renewed.map_err(|e| from_store("renew_session_lock", &e));
+    }
     let (mut board, now_ms) = engine.board.lock();
-    board.renew_sessions(owners, millis(extend), millis(idle), now_ms)
+    Ok(board.renew_sessions(owners, millis(extend), millis(idle), now_ms))
 }
 
 /// Forgets sessions that nobody holds and nothing waits for; returns how many.
-pub fn clean_up_sessions(engine: &Engine) -> usize {
+pub async fn clean_up_sessions(engine: &Engine) -> Result<usize, ProviderError> {
+    if engine.shared.is_some() {
+        let cleaned = sessions::clean_up(engine).await;
+        return cleaned.map_err(|e| from_store("cleanup_orphaned_sessions", &e));
+    }
     let (mut board, now_ms) = engine.board.lock();
-    board.sessions().clean_up(now_ms)
+    Ok(board.sessions().clean_up(now_ms).len())
 }

@@ -3,7 +3,10 @@
 mod ack;
 mod fetch;
 mod hold;
+mod secure;
+mod sessions;
 
 pub use ack::ack;
 pub use fetch::fetch;
 pub use hold::{abandon, clean_up_sessions, renew, renew_sessions};
+pub use sessions::{Held as HeldSessions, forget as forget_session};

@@ -1,0 +1,126 @@
+//! What this process knows of work on a store that it shares: hints, kept in line with what the store tells.
+
+use super::turns::Letter;
+use super::waiters::Want;
+use super::work::Task;
+use super::{Inner, Pin};
+use perennial_store::{Order, RecordId, Version};
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+/// How many records that are gone are remembered.
+const REMEMBERED: usize = 4_096;
+
+type Gone = (Arc<str>, RecordId, Version);
+
+/// Records that were removed or changed lately: an answer of the store that is older must not bring them back.
+#[derive(Default)]
+pub struct Recent {
+    gone: HashSet<Gone>,
+    line: VecDeque<Gone>,
+}
+
+impl Recent {
+    /// A record of an instance is no longer what it was at this version.
+    pub fn remember(&mut self, instance: &Arc<str>, id: &RecordId, version: &Version) {
+        let gone = (Arc::clone(instance), id.clone(), version.clone());
+        if self.gone.insert(gone.clone()) {
+            self.line.push_back(gone);
+        }
+        if self.line.len() > REMEMBERED
+            && let Some(oldest) = self.line.pop_front()
+        {
+            self.gone.remove(&oldest);
+        }
+    }
+
+    fn knows(&self, instance: &Arc<str>, id: &RecordId, version: &Version) -> bool {
+        self.gone.contains(&(Arc::clone(instance), id.clone(), version.clone()))
+    }
+}
+
+impl Inner {
+    /// The store told of a message; returns whether that was news.
+    pub fn learn_letter(&mut self, instance: &Arc<str>, order: Order, letter: Letter, pin: Pin, now_ms: u64) -> bool {
+        let recent = self.recent.as_ref();
+        if recent.is_some_and(|recent| recent.knows(instance, &letter.id, &letter.version)) {
+            return false;
+        }
+        let there = self
+            .turns
+            .mailboxes
+            .get_mut(instance)
+            .and_then(|mailbox| mailbox.letter(order));
+        if let Some(there) = there {
+            // Another one with the same order waits until this one is gone: it will be told of again.
+            if there.id == letter.id && there.version != letter.version {
+                (there.version, there.attempts, there.certain) = (letter.version, letter.attempts, false);
+            }
+            return false;
+        }
+        self.post(instance, order, letter, pin, now_ms);
+        true
+    }
+
+    /// The store told of an activity; returns whether that was news.
+    pub fn learn_task(&mut self, order: Order, task: Task, now_ms: u64) -> bool {
+        let recent = self.recent.as_ref();
+        let instance = &task.activity.instance;
+        if recent.is_some_and(|recent| recent.knows(instance, &task.key.id, &task.version)) {
+            return false;
+        }
+        let Some(there) = self.work.task(order) else {
+            self.offer(order, task, now_ms);
+            return true;
+        };
+        if there.key == task.key && there.version != task.version && !self.work.is_claimed(order) {
+            self.withdraw(order);
+            self.offer(order, task, now_ms);
+            return true;
+        }
+        false
+    }
+
+    /// The store told all messages of an instance, up to the order `until`.
+    pub fn restock(&mut self, instance: &Arc<str>, letters: &[(Order, Letter)], until: Option<Order>, now_ms: u64) {
+        let told: HashSet<Order> = letters.iter().map(|(order, _)| *order).collect();
+        let gone: Vec<Order> = self
+            .turns
+            .mailboxes
+            .get(instance)
+            .into_iter()
+            .flat_map(|mailbox| mailbox.orders())
+            .filter(|order| !told.contains(order) && until.is_none_or(|until| *order <= until))
+            .collect();
+        self.consume(instance, &gone);
+        for (order, letter) in letters {
+            let there = self
+                .turns
+                .mailboxes
+                .get_mut(instance)
+                .and_then(|mailbox| mailbox.letter(*order));
+            match there {
+                Some(there) if there.id == letter.id => {
+                    (there.version, there.attempts, there.certain) = (letter.version.clone(), letter.attempts, true);
+                }
+                Some(_) => {}
+                None => self.post(instance, *order, letter.clone(), Pin::Open, now_ms),
+            }
+        }
+    }
+
+    /// A message of an instance.
+    pub fn letter(&mut self, instance: &str, order: Order) -> Option<&mut Letter> {
+        self.turns.mailboxes.get_mut(instance)?.letter(order)
+    }
+
+    /// What those want who wait.
+    pub fn wants(&self) -> impl Iterator<Item = &Want> {
+        self.waiters.wants()
+    }
+
+    /// How many messages and activities stand here unclaimed.
+    pub fn known(&self) -> usize {
+        self.turns.len() + self.work.len()
+    }
+}

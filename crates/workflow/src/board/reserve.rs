@@ -1,0 +1,88 @@
+//! Work that is claimed by the commit that makes it, for a dispatcher of this process that waits.
+
+use super::waiters::Want;
+use super::{Handed, Inner, Pin};
+use crate::instance::Snapshot;
+use crate::records::work::Activity;
+use perennial_store::Order;
+use std::sync::Arc;
+
+/// An instance that this process has claimed and not handed out yet.
+#[derive(Clone, Debug)]
+pub struct Reservation {
+    /// The instance, with this process's lease in its head.
+    pub snapshot: Arc<Snapshot>,
+    /// When the lease ends for others.
+    pub until_ms: u64,
+}
+
+impl Inner {
+    /// Whether an instance could be claimed for a dispatcher that waits: nobody here works on it, and somebody would.
+    pub fn could_reserve(&self, instance: &str, pin: &Pin) -> bool {
+        let free = self
+            .turns
+            .mailboxes
+            .get(instance)
+            .is_none_or(|mailbox| mailbox.is_free() && mailbox.reserved.is_none() && mailbox.settling.is_none());
+        free && self
+            .waiters
+            .any_asleep(|want| matches!(want, Want::Turn(window) if window.admits(pin)))
+    }
+
+    /// Whether nobody here works on an instance.
+    pub fn could_take(&self, instance: &str) -> bool {
+        let mailbox = self.turns.mailboxes.get(instance);
+        mailbox.is_none_or(|mailbox| mailbox.is_free() && mailbox.reserved.is_none())
+    }
+
+    /// Remembers that an instance is claimed already. Its messages must be on the board; those that the same commit made
+    /// are there for sure.
+    pub fn reserve(&mut self, instance: &Arc<str>, reservation: Reservation, made: &[Order]) {
+        let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else {
+            return;
+        };
+        for order in made {
+            if let Some(letter) = mailbox.letter(*order) {
+                letter.certain = true;
+            }
+        }
+        mailbox.reserved = Some(reservation);
+    }
+
+    /// Whether messages of an instance that this process works on are there for sure, beside those that were handed out.
+    pub fn has_more(&self, instance: &str, handed: &[Handed]) -> bool {
+        let Some(mailbox) = self.turns.mailboxes.get(instance) else {
+            return false;
+        };
+        let mut visible = mailbox.visible.iter();
+        visible.any(|(order, letter)| letter.certain && !handed.iter().any(|handed| handed.order == *order))
+    }
+
+    /// Takes the claim that was made in advance.
+    pub fn take_reservation(&mut self, instance: &str) -> Option<Reservation> {
+        self.turns.mailboxes.get_mut(instance)?.reserved.take()
+    }
+
+    /// All claims that were made in advance and not handed out.
+    pub fn take_reservations(&mut self) -> Vec<(Arc<str>, Reservation)> {
+        let mailboxes = self.turns.mailboxes.iter_mut();
+        mailboxes
+            .filter_map(|(instance, mailbox)| Some((Arc::clone(instance), mailbox.reserved.take()?)))
+            .collect()
+    }
+
+    /// For which of these activities a worker waits, each of whom can take one.
+    pub fn wanted<'a>(&self, activities: impl Iterator<Item = &'a Activity>) -> Vec<bool> {
+        let mut workers = self.waiters.workers_asleep();
+        let mut take = |activity: &Activity| {
+            let suits = |tags: &&duroxide::providers::TagFilter| tags.matches(activity.tag.as_deref());
+            let found = activity
+                .session
+                .is_none()
+                .then(|| workers.iter().position(suits))
+                .flatten();
+            found.map(|at| workers.swap_remove(at)).is_some()
+        };
+        activities.map(&mut take).collect()
+    }
+}

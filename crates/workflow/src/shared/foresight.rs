@@ -1,0 +1,87 @@
+//! Claiming an instance by the very commit that brings it a message, for a dispatcher of this process that waits.
+
+use crate::board::{Pin, Reservation, Sort};
+use crate::engine::Engine;
+use crate::instance::Snapshot;
+use crate::queued::Post;
+use crate::records::head::Head;
+use crate::send::slot_of;
+use duroxide::INITIAL_EXECUTION_ID;
+use perennial_store::{Op, Result, Version};
+use std::sync::Arc;
+
+/// A claim that a commit may make on the side.
+pub struct Foresight {
+    snapshot: Snapshot,
+    head: Head,
+    until_ms: u64,
+}
+
+impl Foresight {
+    /// The claim that a commit could make which brings this message, and the operation that makes it; `None` if nobody
+    /// here would work on the instance at once, or somebody does.
+    pub fn of(engine: &Engine, post: &Post) -> Result<Option<(Self, Op)>> {
+        let Some(shared) = &engine.shared else {
+            return Ok(None);
+        };
+        let now_ms = engine.clock.now_ms();
+        let known = engine.cache.peek(&post.instance);
+        let lock = shared.turn_lock();
+        if lock.is_zero() || post.due_ms > now_ms || (known.is_none() && post.sort != Sort::Start) {
+            return Ok(None);
+        }
+        let snapshot = known.map_or_else(Snapshot::default, Arc::unwrap_or_clone);
+        let taken = snapshot
+            .lease()
+            .is_some_and(|lease| lease.owner != shared.owner && lease.until_ms > now_ms);
+        let pin = Pin::of(snapshot.head().and_then(|head| head.execution.pinned.as_ref()));
+        // Without an instance, only a start makes a turn.
+        let idle = snapshot.head().is_none() && post.sort != Sort::Start;
+        if taken || idle || !engine.board.lock().0.could_reserve(&post.instance, &pin) {
+            return Ok(None);
+        }
+        let lease = shared.lease(now_ms, lock);
+        let until_ms = lease.until_ms;
+        let known = snapshot.head.as_ref().map(|(head, _)| head.clone());
+        let mut head = known.unwrap_or_else(|| Head::new(INITIAL_EXECUTION_ID, now_ms));
+        head.lease = Some(lease);
+        head.deliveries += 1;
+        let draft = head.draft(Head::key(&post.instance))?;
+        let op = match &snapshot.head {
+            None => Op::Create(draft),
+            Some((_, version)) => Op::Replace(draft, version.clone()),
+        };
+        let foresight = Self {
+            snapshot,
+            head,
+            until_ms,
+        };
+        Ok(Some((foresight, op)))
+    }
+
+    /// The commit made the claim: the instance, to be put on the board once its message is there.
+    pub fn came_true(self, engine: &Engine, instance: &Arc<str>, version: Version) -> Reservation {
+        let snapshot = Arc::new(self.snapshot.with_head(self.head, version));
+        engine.cache.put(
+            instance,
+            slot_of(instance),
+            Arc::clone(&snapshot),
+            engine.clock.now_ms(),
+        );
+        Reservation {
+            snapshot,
+            until_ms: self.until_ms,
+        }
+    }
+}
+
+/// Puts a message on the board that a commit has brought, and the claim that the same commit made.
+pub fn deliver(engine: &Engine, post: &Post, version: Version, reservation: Option<Reservation>) {
+    let pin = engine.known_pin(&post.instance);
+    let (mut board, now_ms) = engine.board.lock();
+    let ours = board.could_take(&post.instance);
+    board.post(&post.instance, post.order, post.letter(version), pin, now_ms);
+    if let Some(reservation) = reservation.filter(|_| ours) {
+        board.reserve(&post.instance, reservation, &[post.order]);
+    }
+}

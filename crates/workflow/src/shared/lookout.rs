@@ -1,0 +1,273 @@
+//! Asking the store for work that others queued, as long as somebody here waits for it.
+
+use super::{CHORES, chores};
+use crate::board::{Body, Letter, Sort, Task, Want};
+use crate::engine::Engine;
+use crate::records::envelope::Envelope;
+use crate::records::queues::{self, work_topic};
+use crate::records::work::Activity;
+use crate::records::{instance_of, message};
+use crate::recover;
+use duroxide::providers::TagFilter;
+use parking_lot::Mutex;
+use perennial_store::{DueQuery, Error, Lane, Order, Record, Result, Topics};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tracing::warn;
+
+/// How many records one question asks for.
+const PAGE: usize = 64;
+/// How much may be known before no more is asked for.
+const ENOUGH: usize = 2_048;
+/// The shortest time between two questions: while others bring work.
+const BUSY_MS: u64 = 25;
+/// The longest, at first: when nobody brings any.
+const IDLE_MS: u64 = 1_100;
+/// The longest, when nobody has brought any for a while.
+const ASLEEP_MS: u64 = 3_500;
+/// After how long without work.
+const FALL_ASLEEP_MS: u64 = 45_000;
+/// How often chores are looked for.
+const CHORES_MS: u64 = 30_000;
+
+/// Who asks the store for work.
+#[derive(Default)]
+pub struct Lookout {
+    running: AtomicBool,
+    hurry: AtomicBool,
+    /// Where the last question ended, if there was more: what stands in front may be nothing for us.
+    cursor: Mutex<Option<Order>>,
+}
+
+impl Lookout {
+    /// Others are expected to bring work soon.
+    pub fn hurry(&self) {
+        self.hurry.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What is looked for.
+#[derive(Default)]
+struct Wanted {
+    turns: bool,
+    any_work: bool,
+    topics: BTreeSet<Arc<str>>,
+}
+
+impl Wanted {
+    fn add(&mut self, want: &Want) {
+        match want {
+            Want::Turn(_) => {
+                self.turns = true;
+                self.topics.insert(Arc::from(queues::TURN));
+            }
+            Want::Work(want) => match &want.tags {
+                TagFilter::None => {}
+                TagFilter::DefaultOnly => drop(self.topics.insert(work_topic(None))),
+                TagFilter::Any => self.any_work = true,
+                TagFilter::Tags(tags) => self.topics.extend(tags.iter().map(|tag| work_topic(Some(tag)))),
+                TagFilter::DefaultAnd(tags) => {
+                    self.topics.insert(work_topic(None));
+                    self.topics.extend(tags.iter().map(|tag| work_topic(Some(tag))));
+                }
+            },
+        }
+    }
+
+    fn topics(self) -> Option<(Topics, bool)> {
+        if self.any_work {
+            return Some((Topics::All, self.turns));
+        }
+        (!self.topics.is_empty()).then_some((
+            Topics::These {
+                topics: self.topics,
+                default: false,
+            },
+            self.turns,
+        ))
+    }
+}
+
+/// How long to wait between two questions.
+struct Rhythm {
+    wait_ms: u64,
+    since_ms: u64,
+}
+
+impl Rhythm {
+    fn next(&mut self, news: bool, now_ms: u64) -> Duration {
+        if news {
+            (self.wait_ms, self.since_ms) = (BUSY_MS, now_ms);
+        } else {
+            let asleep = now_ms.saturating_sub(self.since_ms) > FALL_ASLEEP_MS;
+            self.wait_ms = (self.wait_ms * 3 / 2).min(if asleep { ASLEEP_MS } else { IDLE_MS });
+        }
+        Duration::from_millis(self.wait_ms)
+    }
+}
+
+/// Sees to it that the store is asked for work, from now until nobody waits any more.
+pub fn watch(engine: &Arc<Engine>) {
+    let Some(shared) = &engine.shared else { return };
+    if !shared.lookout.running.swap(true, Ordering::AcqRel) {
+        tokio::spawn(keep_watch(Arc::downgrade(engine)));
+    }
+}
+
+async fn keep_watch(engine: Weak<Engine>) {
+    let mut rhythm = Rhythm {
+        wait_ms: BUSY_MS,
+        since_ms: 0,
+    };
+    let mut chores_at_ms = 0;
+    loop {
+        let (clock, wait) = {
+            let Some(engine) = engine.upgrade() else { return };
+            let Some(shared) = &engine.shared else { return };
+            let now_ms = engine.clock.now_ms();
+            if rhythm.since_ms == 0 {
+                (rhythm.since_ms, chores_at_ms) = (now_ms, now_ms + shared.seed % CHORES_MS);
+            }
+            let Some((topics, turns)) = wanted(&engine) else {
+                shared.lookout.running.store(false, Ordering::Release);
+                // Whoever began to wait just now relies on us.
+                if wanted(&engine).is_none() || shared.lookout.running.swap(true, Ordering::AcqRel) {
+                    return;
+                }
+                continue;
+            };
+            if engine.closed.load(Ordering::Acquire) {
+                return;
+            }
+            if now_ms >= chores_at_ms {
+                chores_at_ms = now_ms + CHORES_MS;
+                if let Err(error) = chores::look(&engine).await {
+                    warn!(%error, "chores are put off");
+                }
+            }
+            let news = match look(&engine, topics, turns).await {
+                Ok(news) => news > 0,
+                Err(error) => {
+                    warn!(%error, "the store cannot be asked for work; trying again");
+                    false
+                }
+            };
+            let hurry = shared.lookout.hurry.swap(false, Ordering::Relaxed);
+            (
+                Arc::clone(&engine.clock),
+                rhythm.next(news || hurry, engine.clock.now_ms()),
+            )
+        };
+        clock.sleep(wait).await;
+    }
+}
+
+fn wanted(engine: &Engine) -> Option<(Topics, bool)> {
+    let (board, _) = engine.board.lock();
+    let mut wanted = Wanted::default();
+    board.wants().for_each(|want| wanted.add(want));
+    wanted.topics()
+}
+
+/// Asks once, for somebody who does not wait; returns whether there was news.
+pub async fn look_now(engine: &Arc<Engine>, want: &Want) -> bool {
+    if engine.shared.is_none() {
+        return false;
+    }
+    let mut wanted = Wanted::default();
+    wanted.add(want);
+    match wanted.topics() {
+        None => false,
+        Some((topics, turns)) => look(engine, topics, turns).await.is_ok_and(|news| news > 0),
+    }
+}
+
+/// Asks the store for work and puts it on the board; returns how much was new.
+async fn look(engine: &Arc<Engine>, topics: Topics, turns: bool) -> Result<usize> {
+    let Some(shared) = &engine.shared else { return Ok(0) };
+    if engine.board.lock().0.known() > ENOUGH {
+        return Ok(0);
+    }
+    let after = *shared.lookout.cursor.lock();
+    let query = DueQuery {
+        topics,
+        after,
+        ..DueQuery::new(&Lane::new(queues::READY), engine.clock.now_ms(), PAGE)
+    };
+    let page = engine.store.due(&query).await?;
+    let last = page.records.last().and_then(|record| record.place.as_ref());
+    *shared.lookout.cursor.lock() = last.filter(|_| page.more).map(|place| place.order);
+    let mut news = 0;
+    for record in page.records {
+        news += usize::from(learn(engine, record, turns).await?);
+    }
+    Ok(news)
+}
+
+/// Puts a queued record on the board; one that cannot be read is set aside, in nobody's way.
+async fn learn(engine: &Arc<Engine>, record: Record, turns: bool) -> Result<bool> {
+    let Some(place) = record.place.clone() else {
+        return Ok(false);
+    };
+    engine.orders.pass(place.order);
+    let envelope = match Envelope::open(&record) {
+        Ok(envelope) => envelope,
+        Err(why @ Error::Corrupt(_)) => {
+            let lane = if record.key.id.below(&message::root()).is_some() {
+                queues::TURN
+            } else {
+                queues::WORK
+            };
+            match recover::quarantine(engine, record, place, lane, &why).await {
+                // Another process was faster.
+                Ok(()) | Err(Error::Conflict { .. }) => return Ok(false),
+                Err(other) => return Err(other),
+            }
+        }
+        Err(other) => return Err(other),
+    };
+    let bytes = record.body.len();
+    match Activity::of(&envelope.item) {
+        Some(activity) => {
+            let task = Task {
+                key: record.key,
+                version: record.version,
+                activity,
+                attempts: envelope.attempts,
+                noted: envelope.attempts,
+                old: false,
+                body: engine.body(envelope.item, bytes),
+                due_ms: place.due_ms,
+                reserved_ms: 0,
+            };
+            let (mut board, now_ms) = engine.board.lock();
+            Ok(board.learn_task(place.order, task, now_ms))
+        }
+        None if !turns => Ok(false),
+        None => {
+            let instance: Arc<str> = Arc::from(instance_of(&record.key.partition));
+            let letter = Letter {
+                id: record.key.id,
+                version: record.version,
+                due_ms: place.due_ms,
+                attempts: envelope.attempts,
+                noted: envelope.attempts,
+                old: false,
+                certain: false,
+                sort: Sort::of(&envelope.item),
+                // It is read again when its instance is claimed.
+                body: Body::Stored,
+            };
+            let pin = engine.known_pin(&instance);
+            let (mut board, now_ms) = engine.board.lock();
+            Ok(board.learn_letter(&instance, place.order, letter, pin, now_ms))
+        }
+    }
+}
+
+/// The question for chores that somebody must do.
+pub fn chores_query(now_ms: u64) -> DueQuery {
+    DueQuery::new(&Lane::new(CHORES), now_ms, PAGE)
+}

@@ -1,0 +1,123 @@
+//! What it takes where many processes share one store.
+//!
+//! There a claim must be seen by all: it is a conditional write, to the head of an instance or to the record of an
+//! activity. What others queue is found by asking. What this process queues goes to its own dispatchers through
+//! memory, claimed by the very commit that makes it, if one of them waits for it. The board holds what this process
+//! knows of; all of it is a hint until it is claimed.
+
+mod chores;
+mod foresight;
+pub mod joint;
+mod lookout;
+
+pub use foresight::{Foresight, deliver};
+use joint::Joint;
+pub use lookout::{Lookout, look_now, watch};
+
+use crate::engine::{Engine, later};
+use crate::records::head::Lease;
+use crate::settings::Settings;
+use crate::work::HeldSessions;
+use perennial_store::{Error, Result};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The queue of what somebody must do sooner or later, whoever began it.
+pub const CHORES: &str = "chores";
+
+/// How much longer a lease lasts for others than for who holds it: what is claimed before it is handed out may wait so
+/// long for that.
+const SLACK: Duration = Duration::from_secs(1);
+
+/// What an engine keeps for a store that it shares.
+pub struct Shared {
+    /// The name of this process in leases and in ids of its records.
+    pub owner: Arc<str>,
+    /// A number that is another one in every process.
+    pub seed: u64,
+    /// Commits that are made together.
+    pub joint: Joint,
+    /// Who asks the store for work.
+    pub lookout: Lookout,
+    /// Sessions that workers of this process hold.
+    pub sessions: HeldSessions,
+    turn_lock_ms: AtomicU64,
+    work_lock_ms: AtomicU64,
+}
+
+impl Shared {
+    /// A process among many.
+    pub fn new(settings: &Settings) -> Self {
+        let seed = settings
+            .process_seed
+            .unwrap_or_else(|| RandomState::new().build_hasher().finish());
+        Self {
+            owner: Arc::from(format!("{seed:016x}")),
+            seed,
+            joint: Joint::default(),
+            lookout: Lookout::default(),
+            sessions: HeldSessions::default(),
+            turn_lock_ms: AtomicU64::new(0),
+            work_lock_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// A lease on an instance that lasts for `lock`, counted from any moment of the next second.
+    pub fn lease(&self, now_ms: u64, lock: Duration) -> Lease {
+        Lease {
+            owner: Arc::clone(&self.owner),
+            until_ms: until(now_ms, lock),
+        }
+    }
+
+    /// For how long dispatchers want turns.
+    pub fn turn_lock(&self) -> Duration {
+        Duration::from_millis(self.turn_lock_ms.load(Ordering::Relaxed))
+    }
+
+    /// Remembers for how long a dispatcher wants turns.
+    pub fn saw_turn_lock(&self, lock: Duration) {
+        self.turn_lock_ms.store(crate::engine::millis(lock), Ordering::Relaxed);
+    }
+
+    /// For how long workers want activities.
+    pub fn work_lock(&self) -> Duration {
+        Duration::from_millis(self.work_lock_ms.load(Ordering::Relaxed))
+    }
+
+    /// Remembers for how long a worker wants activities.
+    pub fn saw_work_lock(&self, lock: Duration) {
+        self.work_lock_ms.store(crate::engine::millis(lock), Ordering::Relaxed);
+    }
+}
+
+/// When a lease ends for others that was taken now and lasts for `lock` from when it is handed out.
+pub fn until(now_ms: u64, lock: Duration) -> u64 {
+    later(later(now_ms, lock), SLACK)
+}
+
+/// Whether a lease that ends for others at `until_ms` can still be handed out for `lock`.
+pub fn lasts(until_ms: u64, now_ms: u64, lock: Duration) -> bool {
+    until_ms >= later(now_ms, lock)
+}
+
+/// Refuses a store that cannot serve.
+pub fn check(engine: &Engine) -> Result<()> {
+    let ops = engine.store.limits().ops_per_commit;
+    if ops < 16 {
+        let why = format!("the workflow engine needs a store that commits 16 operations at once; this one takes {ops}");
+        return Err(Error::Invalid(why));
+    }
+    Ok(())
+}
+
+/// Gives back what was claimed and not handed out, so that others need not wait for it.
+pub async fn leave(engine: &Engine) -> Result<()> {
+    let reserved = engine.board.lock().0.take_reservations();
+    for (instance, reservation) in reserved {
+        crate::turn::release(engine, &instance, &reservation.snapshot).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! The messages of an instance as the store has them.
+
+use crate::board::{Letter, Sort};
+use crate::engine::Engine;
+use crate::records::envelope::Envelope;
+use crate::records::{message, partition, queues};
+use crate::recover;
+use duroxide::providers::WorkItem;
+use perennial_store::{Commit, Error, Op, Order, Record, Result, ScanQuery};
+use std::sync::Arc;
+
+const PAGE: usize = 100;
+
+/// Reads the messages of an instance that are ready, in order of arrival, as many as one turn may consume. The board
+/// learns of all that were read.
+pub async fn read(engine: &Engine, instance: &Arc<str>) -> Result<(Vec<(Order, Letter)>, Vec<WorkItem>)> {
+    let most = most_per_turn(engine);
+    let now_ms = engine.clock.now_ms();
+    let mut query = ScanQuery::under(partition(instance), message::root(), PAGE);
+    let (mut all, mut ready, mut items) = (Vec::new(), Vec::new(), Vec::new());
+    let mut until = None;
+    loop {
+        let page = engine.store.scan(&query).await?;
+        for record in page.records {
+            let Some((order, letter, item)) = understand(engine, record).await? else {
+                continue;
+            };
+            until = Some(order);
+            if letter.due_ms <= now_ms && ready.len() < most {
+                ready.push((order, letter.clone()));
+                items.push(item);
+            }
+            all.push((order, letter));
+        }
+        match page.next {
+            Some(next) if ready.len() < most => query.after = Some(next),
+            Some(_) => break,
+            None => {
+                until = None;
+                break;
+            }
+        }
+    }
+    let (mut board, now_ms) = engine.board.lock();
+    board.restock(instance, &all, until, now_ms);
+    Ok((ready, items))
+}
+
+/// How many messages one turn may consume: their removal must fit into its commit.
+pub fn most_per_turn(engine: &Engine) -> usize {
+    engine.store.limits().ops_per_commit.clamp(2, 20_000) / 2
+}
+
+/// Reads a record; one that cannot be read is set aside.
+async fn understand(engine: &Engine, record: Record) -> Result<Option<(Order, Letter, WorkItem)>> {
+    let Some(place) = record.place.clone() else {
+        return Ok(None);
+    };
+    let envelope = match Envelope::open(&record) {
+        Ok(envelope) => envelope,
+        Err(why @ Error::Corrupt(_)) => {
+            if place.lane.name != recover::QUARANTINE {
+                recover::quarantine(engine, record, place, queues::TURN, &why).await?;
+            }
+            return Ok(None);
+        }
+        Err(other) => return Err(other),
+    };
+    let bytes = record.body.len();
+    let letter = Letter {
+        id: record.key.id,
+        version: record.version,
+        due_ms: place.due_ms,
+        attempts: envelope.attempts,
+        noted: envelope.attempts,
+        old: false,
+        certain: true,
+        sort: Sort::of(&envelope.item),
+        body: engine.body(envelope.item.clone(), bytes),
+    };
+    Ok(Some((place.order, letter, envelope.item)))
+}
+
+/// Messages to an instance that does not exist, and that no start is among: those for its queues are dropped, others
+/// wait where nobody looks until a start comes. `blank` is the version of the head that claims the instance.
+pub async fn orphan(
+    engine: &Engine,
+    instance: &Arc<str>,
+    letters: &[(Order, Letter)],
+    items: &[WorkItem],
+    blank: perennial_store::Version,
+) -> Result<()> {
+    let mut ops = vec![Op::Delete(crate::records::head::Head::key(instance), blank)];
+    for ((order, letter), item) in letters.iter().zip(items) {
+        let key = message::key(instance, &letter.id);
+        ops.push(if letter.sort == Sort::Queue {
+            Op::Delete(key, letter.version.clone())
+        } else {
+            let place = perennial_store::Place {
+                lane: queues::PARKED,
+                order: *order,
+                due_ms: letter.due_ms,
+            };
+            let draft = message::draft(instance, &letter.id, item, place, letter.attempts)?;
+            Op::Replace(draft, letter.version.clone())
+        });
+    }
+    let committed = engine.commit(Commit::new(ops)).await;
+    engine.cache.forget(instance, crate::send::slot_of(instance));
+    let (mut board, _) = engine.board.lock();
+    let orders: Vec<Order> = letters.iter().map(|(order, _)| *order).collect();
+    match committed {
+        // After a conflict somebody else has taken over.
+        Ok(_) | Err(Error::Conflict { .. }) => {
+            board.consume(instance, &orders);
+            Ok(())
+        }
+        Err(other) => Err(other),
+    }
+}

@@ -1,0 +1,246 @@
+//! Claiming an instance where many processes share the store: a conditional write to its head. What is read after it is
+//! at least as new as it; what was read before is a hint.
+
+use super::fetch::Taken;
+use super::mailbox;
+use crate::board::{Pin, Sort, Window};
+use crate::engine::Engine;
+use crate::instance::{self, Snapshot};
+use crate::mutation::{self, Mutation};
+use crate::records::head::Head;
+use crate::records::{decode, partition};
+use crate::send::slot_of;
+use crate::shared::{Shared, lasts};
+use duroxide::INITIAL_EXECUTION_ID;
+use duroxide::providers::WorkItem;
+use perennial_store::{Commit, Error, Op, Result, Version};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often a claim is tried again when the head is not what it was thought to be.
+const TRIES: usize = 8;
+
+/// What became of the attempt to claim an instance.
+pub enum Secured {
+    /// It is ours: what it is, and its messages.
+    Ours(Arc<Snapshot>, Vec<WorkItem>),
+    /// Another process works on it, until this time.
+    Busy(u64),
+    /// It is bound to a version that the dispatcher does not run.
+    Pinned(Pin),
+    /// There is nothing to do.
+    Nothing,
+}
+
+/// Claims the instance for all to see, and reads what its turn needs. The messages in `taken` become what the store has.
+pub async fn secure(
+    engine: &Arc<Engine>,
+    shared: &Shared,
+    taken: &mut Taken<'_>,
+    window: &Window,
+    lock: Duration,
+) -> Result<Secured> {
+    if let Some(reserved) = taken.reserved.take()
+        && lasts(reserved.until_ms, engine.clock.now_ms(), lock)
+    {
+        taken.letters.retain(|(_, letter)| letter.certain);
+        if !taken.letters.is_empty() {
+            let messages = super::fetch::open(engine, taken).await?;
+            return Ok(Secured::Ours(reserved.snapshot, messages));
+        }
+    }
+    let claimed = claim(engine, shared, taken, window, lock).await?;
+    let Claimed::Ours(snapshot) = claimed else {
+        return Ok(match claimed {
+            Claimed::Busy(until_ms) => Secured::Busy(until_ms),
+            Claimed::Pinned(pin) => Secured::Pinned(pin),
+            Claimed::Ours(_) => Secured::Nothing,
+        });
+    };
+    if mutation::is(Mutation::TrustHints) {
+        let messages = super::fetch::open(engine, taken).await?;
+        return Ok(Secured::Ours(snapshot, messages));
+    }
+    let (letters, messages) = mailbox::read(engine, &taken.instance).await?;
+    taken.letters = letters;
+    if taken.letters.is_empty() {
+        release(engine, &taken.instance, &snapshot).await?;
+        return Ok(Secured::Nothing);
+    }
+    let now_ms = engine.clock.now_ms();
+    let until_ms = snapshot.lease().map_or(0, |lease| lease.until_ms);
+    if lasts(until_ms, now_ms, lock) || mutation::is(Mutation::LeaseFromFetchStart) {
+        return Ok(Secured::Ours(snapshot, messages));
+    }
+    // Reading took so long that the lease would end too early.
+    match extend(engine, shared, &taken.instance, &snapshot, lock).await? {
+        Some(snapshot) => Ok(Secured::Ours(snapshot, messages)),
+        None => Ok(Secured::Nothing),
+    }
+}
+
+/// Makes the lease on an instance last `lock` from now; `None` if somebody has taken over.
+pub async fn extend(
+    engine: &Engine,
+    shared: &Shared,
+    instance: &Arc<str>,
+    snapshot: &Snapshot,
+    lock: Duration,
+) -> Result<Option<Arc<Snapshot>>> {
+    let Some((head, version)) = &snapshot.head else {
+        return Ok(None);
+    };
+    let mut head = head.clone();
+    head.lease = Some(shared.lease(engine.clock.now_ms(), lock));
+    let op = Op::Replace(head.draft(Head::key(instance))?, version.clone());
+    match engine.commit(Commit::new(vec![op])).await {
+        Ok(committed) => {
+            let snapshot = Arc::new(snapshot.with_head(head, crate::queued::written(&committed, 0)));
+            engine.cache.put(
+                instance,
+                slot_of(instance),
+                Arc::clone(&snapshot),
+                engine.clock.now_ms(),
+            );
+            Ok(Some(snapshot))
+        }
+        Err(Error::Conflict { .. }) => Ok(None),
+        Err(other) => Err(other),
+    }
+}
+
+enum Claimed {
+    Ours(Arc<Snapshot>),
+    Busy(u64),
+    Pinned(Pin),
+}
+
+/// What is thought to be in the store.
+enum Belief {
+    /// All of the instance, as of some version of its head.
+    Whole(Arc<Snapshot>),
+    /// The head alone, or that there is none.
+    Head(Option<(Head, Version)>),
+}
+
+impl Belief {
+    fn head(&self) -> Option<&(Head, Version)> {
+        match self {
+            Self::Whole(snapshot) => snapshot.head.as_ref(),
+            Self::Head(head) => head.as_ref(),
+        }
+    }
+}
+
+async fn claim(
+    engine: &Arc<Engine>,
+    shared: &Shared,
+    taken: &Taken<'_>,
+    window: &Window,
+    lock: Duration,
+) -> Result<Claimed> {
+    let instance = &taken.instance;
+    let starts = taken.letters.iter().any(|(_, letter)| letter.sort == Sort::Start);
+    let mut belief = match engine.cache.peek(instance) {
+        Some(snapshot) => Belief::Whole(snapshot),
+        // A start is most often for an instance that does not exist.
+        None if starts => Belief::Head(None),
+        None => Belief::Head(read_head(engine, instance).await?),
+    };
+    for _ in 0..TRIES {
+        let now_ms = engine.clock.now_ms();
+        let (mut head, version) = match belief.head() {
+            Some((head, version)) => (head.clone(), Some(version.clone())),
+            None => (Head::new(INITIAL_EXECUTION_ID, now_ms), None),
+        };
+        if let Some(lease) = &head.lease
+            && lease.owner != shared.owner
+            && lease.until_ms > now_ms
+            && !mutation::is(Mutation::IgnoreLease)
+        {
+            // It may have been given back since that was read.
+            match read_head(engine, instance).await? {
+                Some((now, at)) if Some(&at) == version.as_ref() => {
+                    return Ok(Claimed::Busy(now.lease.map_or(0, |lease| lease.until_ms)));
+                }
+                newer => {
+                    belief = Belief::Head(newer);
+                    continue;
+                }
+            }
+        }
+        let pin = Pin::of(head.execution.pinned.as_ref());
+        if !window.admits(&pin) {
+            return Ok(Claimed::Pinned(pin));
+        }
+        head.lease = Some(shared.lease(now_ms, lock));
+        head.deliveries += u32::from(!mutation::is(Mutation::SkipAttempt));
+        let draft = head.draft(Head::key(instance))?;
+        let op = match version {
+            _ if mutation::is(Mutation::IgnoreLease) => Op::Put(draft),
+            Some(version) => Op::Replace(draft, version),
+            None => Op::Create(draft),
+        };
+        match engine.commit(Commit::new(vec![op])).await {
+            Ok(committed) => {
+                let version = crate::queued::written(&committed, 0);
+                let snapshot = match belief {
+                    Belief::Whole(snapshot) => snapshot.with_head(head, version),
+                    Belief::Head(_) => instance::load_rest(&*engine.store, &partition(instance), head, version).await?,
+                };
+                let snapshot = Arc::new(snapshot);
+                engine.cache.put(
+                    instance,
+                    slot_of(instance),
+                    Arc::clone(&snapshot),
+                    engine.clock.now_ms(),
+                );
+                return Ok(Claimed::Ours(snapshot));
+            }
+            Err(Error::Conflict { .. }) => belief = Belief::Head(read_head(engine, instance).await?),
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(Claimed::Busy(0))
+}
+
+async fn read_head(engine: &Engine, instance: &str) -> Result<Option<(Head, Version)>> {
+    let Some(record) = engine.store.get(&Head::key(instance)).await? else {
+        return Ok(None);
+    };
+    Ok(Some((decode(&record)?, record.version)))
+}
+
+/// Gives a claim back that came to nothing. If somebody has taken over, there is nothing to give back.
+pub async fn release(engine: &Engine, instance: &Arc<str>, snapshot: &Snapshot) -> Result<()> {
+    let Some((head, version)) = snapshot.head.clone() else {
+        return Ok(());
+    };
+    let mut head = head;
+    let key = Head::key(instance);
+    let op = if head.is_blank() {
+        Op::Delete(key, version)
+    } else {
+        head.lease = None;
+        head.deliveries = head.deliveries.saturating_sub(1);
+        Op::Replace(head.draft(key)?, version)
+    };
+    let slot = slot_of(instance);
+    match engine.commit(Commit::new(vec![op])).await {
+        Ok(committed) => {
+            let released = match committed.version(0) {
+                Some(version) => snapshot.with_head(head, version.clone()),
+                None => Snapshot::default(),
+            };
+            engine
+                .cache
+                .put(instance, slot, Arc::new(released), engine.clock.now_ms());
+            Ok(())
+        }
+        Err(Error::Conflict { .. }) => {
+            engine.cache.forget(instance, slot);
+            Ok(())
+        }
+        Err(other) => Err(other),
+    }
+}

@@ -1,0 +1,73 @@
+//! Claiming an activity where many processes share the store: a conditional write to its record, which hides it from
+//! others until the lease ends.
+
+use crate::board::{Body, Task};
+use crate::engine::Engine;
+use crate::mutation::{self, Mutation};
+use crate::queued::written;
+use crate::records::envelope::Envelope;
+use crate::records::work;
+use crate::shared::{self, Shared, joint};
+use duroxide::providers::WorkItem;
+use perennial_store::{Error, Op, Order, Place, Result, Version};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Claims an activity and reads it; `None` if it is gone or another process has it.
+pub async fn secure(
+    engine: &Arc<Engine>,
+    shared: &Shared,
+    order: Order,
+    task: &Task,
+    lock: Duration,
+) -> Result<Option<Arc<WorkItem>>> {
+    let now_ms = engine.clock.now_ms();
+    if shared::lasts(task.reserved_ms, now_ms, lock) || mutation::is(Mutation::KeepClaimsHere) {
+        return super::fetch::open(engine, task).await;
+    }
+    let (item, version) = match &task.body {
+        Body::Held(item) => (Arc::clone(item), task.version.clone()),
+        Body::Stored => match engine.store.get(&task.key).await? {
+            None => return Ok(None),
+            Some(record) if record.version != task.version => return Ok(None),
+            Some(record) => (Arc::new(Envelope::open(&record)?.item), record.version),
+        },
+    };
+    let until_ms = shared::until(now_ms, lock);
+    let claimed = write(engine, shared, order, task, &item, version, until_ms, task.attempts).await?;
+    Ok(claimed.map(|_| item))
+}
+
+/// Writes an activity's record again: due at another time, delivered so many times. `None` if it is not at this version.
+#[allow(clippy::too_many_arguments)]
+pub async fn write(
+    engine: &Arc<Engine>,
+    shared: &Shared,
+    order: Order,
+    task: &Task,
+    item: &WorkItem,
+    version: Version,
+    due_ms: u64,
+    attempts: u32,
+) -> Result<Option<Version>> {
+    let place = Place {
+        lane: engine.queues.work(task.activity.tag.as_ref()),
+        order,
+        due_ms,
+    };
+    let draft = work::draft(task.key.clone(), item, place, attempts, Some(&shared.owner))?;
+    let op = if mutation::is(Mutation::IgnoreLease) {
+        Op::Put(draft)
+    } else {
+        Op::Replace(draft, version)
+    };
+    match joint::commit(engine, vec![op], None).await {
+        Ok(joined) => {
+            let version = written(&joined.versions, 0);
+            engine.board.lock().0.noted_task(order, attempts, version.clone());
+            Ok(Some(version))
+        }
+        Err(Error::Conflict { .. }) => Ok(None),
+        Err(other) => Err(other),
+    }
+}

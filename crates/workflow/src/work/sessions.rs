@@ -1,0 +1,145 @@
+//! Sessions where many processes share the store: a worker holds one by a conditional write to its record.
+
+use crate::engine::{Engine, later, millis};
+use crate::queued::written;
+use crate::records::decode;
+use crate::records::session::Session;
+use perennial_store::{Commit, Error, Op, Record, Result, Version};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+/// How often a session is tried for when its record is not what it was thought to be.
+const TRIES: usize = 8;
+
+/// The sessions whose records this process wrote last.
+pub type Held = Mutex<HashMap<Arc<str>, (Session, Version)>>;
+
+/// Makes sure that a worker holds a session for all to see; if another one does, the board learns of it.
+pub async fn secure(engine: &Engine, session: &Arc<str>, owner: &Arc<str>, lock_ms: u64) -> Result<bool> {
+    let Some(shared) = &engine.shared else {
+        return Ok(true);
+    };
+    let mut held = shared.sessions.lock().await;
+    let mut known = held.get(session).cloned();
+    for _ in 0..TRIES {
+        let now_ms = engine.clock.now_ms();
+        if let Some((there, _)) = &known {
+            if there.owner == *owner && there.until_ms > now_ms.saturating_add(lock_ms / 2) {
+                return Ok(true);
+            }
+            if there.owner != *owner && there.until_ms > now_ms {
+                let (mut board, now_ms) = engine.board.lock();
+                board.session_is_held(session, &there.owner, there.until_ms, now_ms);
+                held.remove(session);
+                return Ok(false);
+            }
+        }
+        let next = Session {
+            owner: Arc::clone(owner),
+            until_ms: now_ms.saturating_add(lock_ms),
+            process: Arc::clone(&shared.owner),
+        };
+        match write(engine, session, &next, known.map(|(_, version)| version)).await? {
+            Some(version) => {
+                held.insert(Arc::clone(session), (next, version));
+                return Ok(true);
+            }
+            None => known = read(engine, session).await?,
+        }
+    }
+    Ok(false)
+}
+
+async fn write(engine: &Engine, id: &str, session: &Session, version: Option<Version>) -> Result<Option<Version>> {
+    let draft = session.draft(id, engine.next_order())?;
+    let op = match version {
+        None => Op::Create(draft),
+        Some(version) => Op::Replace(draft, version),
+    };
+    match engine.commit(Commit::new(vec![op])).await {
+        Ok(committed) => Ok(Some(written(&committed, 0))),
+        Err(Error::Conflict { .. }) => Ok(None),
+        Err(other) => Err(other),
+    }
+}
+
+async fn read(engine: &Engine, session: &str) -> Result<Option<(Session, Version)>> {
+    let Some(record) = engine.store.get(&Session::key(session)).await? else {
+        return Ok(None);
+    };
+    Ok(Some((decode(&record)?, record.version)))
+}
+
+/// Extends the sessions of these workers that were used within `idle`; returns how many.
+pub async fn renew(engine: &Engine, owners: &[&str], extend: Duration, idle: Duration) -> Result<usize> {
+    let Some(shared) = &engine.shared else {
+        return Ok(0);
+    };
+    let due = {
+        let (mut board, now_ms) = engine.board.lock();
+        board.sessions().used_lately(owners, millis(idle), now_ms)
+    };
+    let mut held = shared.sessions.lock().await;
+    let mut renewed = 0;
+    for id in due {
+        let Some((session, version)) = held.get(&id).cloned() else {
+            continue;
+        };
+        let now_ms = engine.clock.now_ms();
+        let next = Session {
+            until_ms: later(now_ms, extend),
+            ..session
+        };
+        match write(engine, &id, &next, Some(version)).await? {
+            None => drop(held.remove(&id)),
+            Some(version) => {
+                let (mut board, now_ms) = engine.board.lock();
+                board.session_is_held(&id, &next.owner, next.until_ms, now_ms);
+                held.insert(Arc::clone(&id), (next, version));
+                renewed += 1;
+            }
+        }
+    }
+    Ok(renewed)
+}
+
+/// Removes the records of sessions that nobody holds and nothing waits for, as far as this process wrote them; returns how
+/// many.
+pub async fn clean_up(engine: &Engine) -> Result<usize> {
+    let Some(shared) = &engine.shared else {
+        return Ok(0);
+    };
+    let gone = {
+        let (mut board, now_ms) = engine.board.lock();
+        board.sessions().clean_up(now_ms)
+    };
+    let mut held = shared.sessions.lock().await;
+    for id in &gone {
+        if let Some((_, version)) = held.remove(id) {
+            remove(engine, id, version).await?;
+        }
+    }
+    Ok(gone.len())
+}
+
+async fn remove(engine: &Engine, session: &str, version: Version) -> Result<()> {
+    let op = Op::Delete(Session::key(session), version);
+    match engine.commit(Commit::new(vec![op])).await {
+        // Whoever changed it since holds it.
+        Ok(_) | Err(Error::Conflict { .. }) => Ok(()),
+        Err(other) => Err(other),
+    }
+}
+
+/// Removes a session's record whose time is long over.
+pub async fn forget(engine: &Engine, record: Record) -> Result<()> {
+    match engine
+        .commit(Commit::new(vec![Op::Delete(record.key, record.version)]))
+        .await
+    {
+        Ok(_) | Err(Error::Conflict { .. }) => Ok(()),
+        Err(other) => Err(other),
+    }
+}
