@@ -6,7 +6,6 @@ use futures::FutureExt;
 use perennial_kv::{Settings, SharedMemory};
 use perennial_store::{
     Commit, ConflictReason, Draft, DueQuery, Error, Key, Lane, Op, Order, Partition, Place, RecordId, Sharing, Signal,
-    Store,
 };
 
 const WORK: Lane = Lane::new("work");
@@ -34,7 +33,7 @@ async fn every_handle_sees_what_any_of_them_committed() {
     one.commit(Commit::new(vec![Op::Create(queued("a", 5))])).await.unwrap();
     let seen = other.get(&key("a")).await.unwrap().unwrap();
     let page = other.due(&DueQuery::new(&WORK, 5, 10)).await.unwrap();
-    assert_eq!(page.records, [seen.clone()]);
+    assert_eq!(page.records, std::slice::from_ref(&seen));
     other
         .commit(Commit::new(vec![Op::Delete(key("a"), seen.version.clone())]))
         .await
