@@ -48,7 +48,9 @@ impl From<Refusal> for Reply {
             body: body.into(),
         };
         reply.set_header("content-type", "application/json");
-        reply.set_header(header::SUBSTATUS, &refusal.substatus.to_string());
+        if refusal.substatus != 0 {
+            reply.set_header(header::SUBSTATUS, &refusal.substatus.to_string());
+        }
         reply.set_header(header::CHARGE, "0");
         reply
     }

@@ -13,6 +13,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 
+const STACK_BYTES: usize = 8 * 1024 * 1024;
+
 /// A running server. It stops when it is dropped.
 ///
 /// It runs on a thread and a runtime of its own, so that neither the runtime of a test nor what blocks it matters.
@@ -30,7 +32,7 @@ impl Server {
         Self::start_with_clock(options, SystemClock::shared()).await
     }
 
-    /// Starts a server by whose documents and delays live by this clock. Signatures are checked against the machine's.
+    /// Starts a server whose documents and delays live by this clock. Signatures are checked against the machine's.
     pub async fn start_with_clock(options: Options, clock: Arc<dyn Clock>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port))?;
         listener.set_nonblocking(true)?;
@@ -54,6 +56,8 @@ impl Server {
         };
         let thread = std::thread::Builder::new()
             .name("cosmos-server".to_owned())
+            // The emulator's futures are large where they are not optimised.
+            .stack_size(STACK_BYTES)
             .spawn(move || runtime.block_on(serve))?;
         Ok(Self {
             endpoint,

@@ -44,6 +44,7 @@ async fn query(container: &ContainerClient, text: &str, scope: FeedScope) -> azu
 async fn documents_come_and_go() {
     let server = Server::start(Options::default()).await.unwrap();
     let container = container(&server).await;
+    assert!(container.read_throughput(None).await.unwrap().is_none());
     let before = server.counts();
     let created = container.create_item("p1", "d1", doc(1), None).await.unwrap();
     let etag = created.headers().etag().unwrap().clone();

@@ -45,10 +45,11 @@ impl Pages {
             call.set_header(header::MAX_ITEMS, &count.to_string());
             let reply = backend.read(&call).await;
             // One item always fits: none is larger than a page.
-            if reply.body.len() <= self.bytes || count == 1 {
+            let rows = reply.rows();
+            if reply.body.len() <= self.bytes || rows <= 1 {
                 return self.perhaps_empty(&call, reply, after_empty);
             }
-            count = (count / 2).max(1);
+            count = (rows * self.bytes / reply.body.len()).clamp(1, rows - 1);
         }
     }
 
