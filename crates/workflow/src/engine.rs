@@ -1,10 +1,12 @@
 //! The engine: what every operation works with.
 
 use crate::board::{Board, Body, Pin, Subject};
+use crate::chores::Housekeeper;
 use crate::instance::{self, Cache, Snapshot};
 use crate::meters::Meters;
 use crate::mutation::{self, Mutation};
 use crate::order::Sequencer;
+use crate::outbox::Outbox;
 use crate::records::partition;
 use crate::settings::Settings;
 use crate::{error, recover};
@@ -41,13 +43,14 @@ impl Workflows {
         if self.engine.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        self.engine.housekeeper.dismiss();
         let left = recover::leave(&self.engine).await;
         self.engine.store.close().await.and(left)
     }
 
     /// Whether [`close`](Self::close) was called.
     pub fn is_closed(&self) -> bool {
-        self.engine.closed.load(Ordering::Acquire)
+        self.engine.is_closed()
     }
 }
 
@@ -60,6 +63,8 @@ pub struct Engine {
     pub meters: Arc<Meters>,
     pub settings: Settings,
     pub closed: AtomicBool,
+    pub outbox: Outbox,
+    pub housekeeper: Housekeeper,
 }
 
 /// A duration in milliseconds, as far as those can be counted.
@@ -73,7 +78,7 @@ pub fn later(now_ms: u64, by: Duration) -> u64 {
 }
 
 /// How long a fetch that failed waits before it tries again.
-const BREATHER: Duration = Duration::from_millis(500);
+pub const BREATHER: Duration = Duration::from_millis(500);
 
 /// How long a store that fails for the moment is waited for: less than the runtime's shortest lease.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -90,7 +95,14 @@ impl Engine {
             meters,
             settings,
             closed: AtomicBool::new(false),
+            outbox: Outbox::default(),
+            housekeeper: Housekeeper::default(),
         }
+    }
+
+    /// Whether the store was let go of.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     /// The next order of arrival.

@@ -9,17 +9,21 @@
 //! | `instance` | an instance at one moment, and the cache of recent ones |
 //! | `turn` | turns: fetch, ack, abandon, renew |
 //! | `work` | activities: fetch, ack, abandon, renew |
+//! | `outbox` | messages to other instances where a commit ends at a partition |
+//! | `chores` | what others do if this process dies before it has |
 //! | `admin` | inspection, deletion, pruning |
 //! | `provider`, `provider_admin` | the runtime's traits, delegating |
 
 mod admin;
 mod board;
+mod chores;
 mod engine;
 mod error;
 mod instance;
 mod meters;
 mod mutation;
 mod order;
+mod outbox;
 mod provider;
 mod provider_admin;
 mod queued;

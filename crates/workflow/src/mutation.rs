@@ -48,6 +48,12 @@ pub enum Mutation {
     TrustFailure,
     /// A turn is handed out although another dispatcher took it while it was read.
     HandOutLapsed,
+    /// An intent is removed before its message is delivered.
+    DeleteIntentFirst,
+    /// A message that is delivered again is a new one.
+    DeliverTwice,
+    /// A message from an outbox leaves nothing behind, whatever became of its intent.
+    NoTombstone,
 }
 
 #[cfg(feature = "testing")]

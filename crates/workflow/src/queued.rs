@@ -52,6 +52,7 @@ impl Post {
             old: false,
             sort: self.sort,
             body: self.body.clone(),
+            from: None,
         }
     }
 }

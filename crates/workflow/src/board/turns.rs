@@ -3,8 +3,10 @@
 use super::alarms::{Alarm, AlarmKey};
 use super::{ClaimId, Inner, Pin};
 use crate::mutation::{self, Mutation};
+use crate::outbox::Origin;
+use crate::records::message;
 use duroxide::providers::WorkItem;
-use perennial_store::{Order, Version};
+use perennial_store::{Key, Order, Version};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -34,6 +36,15 @@ pub struct Letter {
     pub sort: Sort,
     /// What it says.
     pub body: Body,
+    /// The intent that it came from, if it came through an outbox.
+    pub from: Option<Arc<Origin>>,
+}
+
+impl Letter {
+    /// Where its record is.
+    pub fn key(&self, instance: &str, order: Order) -> Key {
+        message::key_from(instance, order, self.from.as_ref().map(|origin| &origin.from))
+    }
 }
 
 /// What matters of a message to an instance that does not exist yet.
@@ -53,7 +64,7 @@ impl Sort {
     /// The sort of a message.
     pub fn of(item: &WorkItem) -> Self {
         match item {
-            item if crate::records::message::starts(item) => Self::Start,
+            item if message::starts(item) => Self::Start,
             WorkItem::QueueMessage { .. } => Self::Queue,
             WorkItem::ActivityCompleted { .. } | WorkItem::ActivityFailed { .. } => Self::Result,
             _ => Self::Other,
@@ -130,6 +141,23 @@ impl Turns {
     /// How many messages there are.
     pub fn len(&self) -> usize {
         self.letters
+    }
+
+    fn letter(&self, instance: &str, order: Order) -> Option<&Letter> {
+        let mailbox = self.mailboxes.get(instance)?;
+        let hidden = || mailbox.hidden.get(&order).map(|(letter, _)| letter);
+        mailbox.visible.get(&order).or_else(hidden)
+    }
+
+    /// Whether a message is here.
+    pub fn has(&self, instance: &str, order: Order) -> bool {
+        self.letter(instance, order).is_some()
+    }
+
+    /// The intents of those of these messages that came through an outbox.
+    pub fn origins(&self, instance: &str, orders: &[Order]) -> Vec<(Order, Arc<Origin>)> {
+        let origin = |order: &Order| Some((*order, Arc::clone(self.letter(instance, *order)?.from.as_ref()?)));
+        orders.iter().filter_map(origin).collect()
     }
 
     /// Whether any instance is ready.

@@ -8,15 +8,19 @@
 //! | `kv/<key>` | [`kv::Entry`] | when a turn changes the key |
 //! | `status` | [`custom_status::CustomStatus`] | when a turn changes it |
 //! | `msg/<order>` | [`envelope::Envelope`] in lane `turn` | by whoever sends the instance a message |
+//! | `msg/<order>/<tag>` | the same, from another instance's outbox; when consumed perhaps [`tomb::Tomb`] in lane `chores` | by who delivers the intent |
+//! | `out/<order>` | [`intent::Body`] in lane `chores` | by a turn that sends a message to another partition |
 //! | `work/<execution>/<activity>/<order>` | [`envelope::Envelope`] in lane `work` | by the turn that schedules the activity |
 
 pub mod custom_status;
 pub mod envelope;
 pub mod execution;
 pub mod head;
+pub mod intent;
 pub mod kv;
 pub mod message;
 pub mod page;
+pub mod tomb;
 pub mod work;
 
 use bytes::Bytes;

@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::error::{dead_token, from_store};
 use crate::instance::{self, Snapshot};
 use crate::mutation::{self, Mutation};
+use crate::outbox;
 use crate::queued::written;
 use crate::records::partition;
 use crate::shield::Shield;
@@ -111,16 +112,18 @@ fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<Ground> {
             cancelled.extend(board.work().task(*order).map(|task| (*order, task.key.clone())));
         }
     }
+    let origins = board.turns().origins(&instance, &orders);
     Some(Ground {
         instance,
         snapshot,
         orders,
+        origins,
         cancelled,
         ended: None,
     })
 }
 
-async fn finish(engine: &Engine, id: ClaimId, mut ground: Ground, turn: Turn) -> Result<(), ProviderError> {
+async fn finish(engine: &Arc<Engine>, id: ClaimId, mut ground: Ground, turn: Turn) -> Result<(), ProviderError> {
     let outcome = commit(engine, &mut ground, turn).await;
     match outcome {
         Ok((plan, committed, _arriving)) => {
@@ -155,6 +158,7 @@ async fn commit(
         );
         ProviderError::permanent(OPERATION, message)
     })?;
+    outbox::goodbye(engine, &ground.origins).await;
     let mut plan = plan(engine, ground, turn).map_err(failed)?;
     if mutation::is(Mutation::PublishBeforeCommit) {
         let (mut board, now_ms) = engine.board.lock();
@@ -190,7 +194,7 @@ async fn other_execution(
 }
 
 /// Makes memory agree with what was committed.
-fn settle(engine: &Engine, ground: &Ground, plan: Plan, committed: &Committed, claim: Option<ClaimId>) {
+fn settle(engine: &Arc<Engine>, ground: &Ground, plan: Plan, committed: &Committed, claim: Option<ClaimId>) {
     let instance = &ground.instance;
     let pin = Pin::of(plan.head.execution.pinned.as_ref());
     let snapshot = Snapshot {
@@ -223,6 +227,11 @@ fn settle(engine: &Engine, ground: &Ground, plan: Plan, committed: &Committed, c
         board.drop_claim(claim);
         board.let_go(instance, claim, now_ms);
     }
+    drop(board);
+    outbox::dispatch(engine, &partition(instance), plan.intents);
+    if plan.tombs {
+        engine.housekeeper.call(engine);
+    }
 }
 
 /// Adds events to an execution outside any turn.
@@ -238,6 +247,7 @@ pub async fn append(
         instance,
         snapshot,
         orders: Vec::new(),
+        origins: Vec::new(),
         cancelled: Vec::new(),
         ended: None,
     };

@@ -4,6 +4,7 @@ use crate::board::{Body, ClaimId, Letter, Pin, Sort, Subject, Waiting, Want, Win
 use crate::engine::{Engine, later};
 use crate::instance::Snapshot;
 use crate::mutation::{self, Mutation};
+use crate::outbox;
 use crate::queued::{PUT_OFF_MS, note_durability, written};
 use crate::records::envelope::Envelope;
 use crate::records::message;
@@ -288,7 +289,7 @@ async fn open(engine: &Engine, taken: &Taken<'_>) -> Result<Vec<WorkItem>, Error
         match &letter.body {
             Body::Held(item) => messages.push(WorkItem::clone(item)),
             Body::Stored => {
-                let key = message::key(&taken.instance, *order);
+                let key = letter.key(&taken.instance, *order);
                 if let Some(record) = engine.store.get(&key).await? {
                     messages.push(Envelope::open(&record)?.item);
                 }
@@ -299,16 +300,21 @@ async fn open(engine: &Engine, taken: &Taken<'_>) -> Result<Vec<WorkItem>, Error
 }
 
 /// Messages to an instance that does not exist: those for its queues are dropped, others wait for a start.
-async fn orphans(engine: &Engine, mut taken: Taken<'_>) -> Result<(), Error> {
+async fn orphans(engine: &Arc<Engine>, mut taken: Taken<'_>) -> Result<(), Error> {
     if taken.letters.iter().any(|(_, letter)| letter.sort != Sort::Queue) {
         taken.set_aside(Aside::Orphaned);
         return Ok(());
     }
     let orders = taken.orders();
-    let remove = orders
+    let now_ms = engine.clock.now_ms();
+    let remove = taken
+        .letters
         .iter()
-        .map(|order| Op::Remove(message::key(&taken.instance, *order)))
-        .collect();
+        .map(|(order, letter)| outbox::consumption(&taken.instance, *order, letter.from.as_deref(), now_ms))
+        .collect::<Result<Vec<Op>, Error>>()?;
+    if remove.iter().any(|op| op.draft().is_some()) {
+        engine.housekeeper.call(engine);
+    }
     engine.commit(Commit::new(remove).relaxed()).await?;
     engine.board.lock().0.consume(&taken.instance, &orders);
     Ok(())
@@ -325,7 +331,7 @@ async fn note(engine: &Arc<Engine>, taken: &Taken<'_>) -> Result<(), Error> {
         .iter()
         .filter(|(_, letter)| letter.old || letter.attempts > 1)
     {
-        let key = message::key(&taken.instance, *order);
+        let key = letter.key(&taken.instance, *order);
         let item = match &letter.body {
             Body::Held(item) => Arc::clone(item),
             Body::Stored => match engine.store.get(&key).await? {
@@ -336,7 +342,8 @@ async fn note(engine: &Arc<Engine>, taken: &Taken<'_>) -> Result<(), Error> {
         if letter.old {
             durability = note_durability(true);
         }
-        let draft = message::draft(&taken.instance, &item, *order, letter.due_ms, letter.attempts)?;
+        let from = letter.from.as_ref().map(|origin| &origin.from);
+        let draft = message::draft_from(&taken.instance, &item, *order, letter.due_ms, letter.attempts, from)?;
         noted.push((*order, letter.attempts, ops.len()));
         ops.push(Op::Replace(draft, letter.version.clone()));
     }

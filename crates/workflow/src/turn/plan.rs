@@ -5,13 +5,14 @@ use crate::admin::totals;
 use crate::engine::Engine;
 use crate::instance::{History, Snapshot};
 use crate::mutation::{self, Mutation};
+use crate::outbox::{self, Intent, Origin};
 use crate::queued::{Offer, Post};
 use crate::records::custom_status::CustomStatus;
 use crate::records::execution::{Ended, Execution};
 use crate::records::head::Head;
 use crate::records::kv::{Entries, Value};
 use crate::records::page::Page;
-use crate::records::{instance_of, message, partition};
+use crate::records::{instance_of, intent, message, partition};
 use duroxide::{Event, EventKind};
 use perennial_store::{Commit, Op, Order, Partition, Result};
 use std::collections::{BTreeSet, HashSet};
@@ -23,6 +24,8 @@ pub struct Ground {
     pub snapshot: Arc<Snapshot>,
     /// The messages that the turn consumes.
     pub orders: Vec<Order>,
+    /// The intents of those of them that came through an outbox.
+    pub origins: Vec<(Order, Arc<Origin>)>,
     /// Queued activities that the turn cancels.
     pub cancelled: Vec<(Order, perennial_store::Key)>,
     /// The record of the execution that the turn is of, if that is not the current one; or of the current one,
@@ -41,6 +44,10 @@ pub struct Plan {
     pub posts: Vec<Post>,
     pub offers: Vec<Offer>,
     pub withdrawn: Vec<Order>,
+    /// Messages to other instances that the commit only intends.
+    pub intents: Vec<Intent>,
+    /// Whether the commit leaves tombstones.
+    pub tombs: bool,
 }
 
 /// The turn repeats an event.
@@ -108,8 +115,13 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
         if mutation::is(Mutation::KeepConsumed) && ground.orders.len() > 1 {
             break;
         }
-        draft.ops.push(Op::Remove(message::key(&ground.instance, *order)));
+        let origin = ground.origins.iter().find(|(from, _)| from == order);
+        let origin = origin.map(|(_, origin)| &**origin);
+        draft
+            .ops
+            .push(outbox::consumption(&ground.instance, *order, origin, now_ms)?);
     }
+    let tombs = draft.ops.iter().any(|op| op.draft().is_some());
 
     if turn.execution > head.execution.id {
         draft.archive(&head.execution, ground.ended.as_ref())?;
@@ -157,7 +169,7 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
     }
 
     let (offers, withdrawn) = draft.activities(engine, turn.activities, &turn.cancelled, &ground.cancelled)?;
-    let posts = draft.messages(engine, turn.messages)?;
+    let (posts, intents) = draft.messages(engine, turn.messages)?;
 
     let written = head.draft(head_key)?;
     let fenced = match &ground.snapshot.head {
@@ -179,6 +191,8 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
         posts,
         offers,
         withdrawn,
+        intents,
+        tombs,
     })
 }
 
@@ -340,8 +354,14 @@ impl Draftsman {
         Ok((offers, queued.iter().map(|(order, _)| *order).collect()))
     }
 
-    fn messages(&mut self, engine: &Engine, items: Vec<duroxide::providers::WorkItem>) -> Result<Vec<Post>> {
+    fn messages(
+        &mut self,
+        engine: &Engine,
+        items: Vec<duroxide::providers::WorkItem>,
+    ) -> Result<(Vec<Post>, Vec<Intent>)> {
         let mut posts = Vec::with_capacity(items.len());
+        let mut intents = Vec::new();
+        let needs_outbox = outbox::is_needed(engine);
         for item in items {
             if mutation::is(Mutation::LoseMessage) && message::target(&item) != Some(instance_of(&self.partition)) {
                 continue;
@@ -351,12 +371,26 @@ impl Draftsman {
             } else {
                 message::due_ms(&item)
             };
+            let other = message::target(&item).filter(|target| *target != instance_of(&self.partition));
+            if let Some(target) = other.filter(|_| needs_outbox).map(str::to_string) {
+                let order = engine.next_order().0;
+                let body = intent::Body {
+                    item,
+                    target,
+                    due_ms,
+                    order,
+                };
+                let (intent, create) = Intent::new(&self.partition, body, self.now_ms)?;
+                self.ops.push(create);
+                intents.push(intent);
+                continue;
+            }
             let Some((post, create)) = Post::new(engine, item, due_ms, self.ops.len())? else {
                 continue;
             };
             self.ops.push(create);
             posts.push(post);
         }
-        Ok(posts)
+        Ok((posts, intents))
     }
 }
