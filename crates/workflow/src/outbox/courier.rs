@@ -7,6 +7,7 @@ use perennial_store::{Clock, Error, Partition, Result, ScanQuery};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tracing::{error, warn};
 
 const PAGE: usize = 1_000;
@@ -21,8 +22,29 @@ pub fn dispatch(engine: &Arc<Engine>, sender: &Partition, intents: Vec<Intent>) 
     queues.entry(sender.clone()).or_default().extend(intents);
     drop(queues);
     if let Ok(handle) = Handle::try_current() {
-        let clock = Arc::clone(&engine.clock);
-        handle.spawn(courier(Arc::downgrade(engine), clock, sender.clone()));
+        let (clock, on_the_way) = (Arc::clone(&engine.clock), OnTheWay::new(engine));
+        let courier = courier(Arc::downgrade(engine), clock, sender.clone());
+        handle.spawn(async move {
+            courier.await;
+            drop(on_the_way);
+        });
+    }
+}
+
+/// Counts a courier as long as it is on its way.
+struct OnTheWay(watch::Sender<usize>);
+
+impl OnTheWay {
+    fn new(engine: &Engine) -> Self {
+        let couriers = engine.outbox.couriers.clone();
+        couriers.send_modify(|count| *count += 1);
+        Self(couriers)
+    }
+}
+
+impl Drop for OnTheWay {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
     }
 }
 

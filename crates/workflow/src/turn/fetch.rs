@@ -19,6 +19,9 @@ use tracing::{error, trace};
 
 const OPERATION: &str = "fetch_orchestration_item";
 
+/// How long a fetch that does not wait for new work waits for what is on its way from other instances.
+const DELIVERY: Duration = Duration::from_secs(1);
+
 /// A turn as the runtime takes it: the item, the token, and how often it was handed out.
 pub type Fetched = (OrchestrationItem, String, u32);
 
@@ -32,6 +35,7 @@ pub async fn fetch(
     let window = Window::of(filter);
     let mut deadline_ms = later(engine.clock.now_ms(), poll);
     let mut waiting: Option<Waiting> = None;
+    let mut patient = true;
     loop {
         // If the clock is put back, the wait does not become longer by that.
         deadline_ms = deadline_ms.min(later(engine.clock.now_ms(), poll));
@@ -41,6 +45,12 @@ pub async fn fetch(
                 Ok(None) => {}
                 Ok(fetched) => return Ok(fetched),
                 Err(error) => engine.wait_out(OPERATION, &error, deadline_ms).await?,
+            }
+        } else if poll.is_zero() && std::mem::take(&mut patient) && engine.outbox.is_busy() {
+            // Who fetches without waiting gets what was sent before, all the same.
+            tokio::select! {
+                () = engine.outbox.idle() => {}
+                () = engine.clock.sleep(DELIVERY) => {}
             }
         } else if engine.clock.now_ms() >= deadline_ms {
             return Ok(None);

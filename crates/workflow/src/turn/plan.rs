@@ -12,7 +12,7 @@ use crate::records::execution::{Ended, Execution};
 use crate::records::head::Head;
 use crate::records::kv::{Entries, Value};
 use crate::records::page::Page;
-use crate::records::{instance_of, intent, message, partition};
+use crate::records::{instance_of, message, partition};
 use duroxide::{Event, EventKind};
 use perennial_store::{Commit, Op, Order, Partition, Result};
 use std::collections::{BTreeSet, HashSet};
@@ -361,7 +361,6 @@ impl Draftsman {
     ) -> Result<(Vec<Post>, Vec<Intent>)> {
         let mut posts = Vec::with_capacity(items.len());
         let mut intents = Vec::new();
-        let needs_outbox = outbox::is_needed(engine);
         for item in items {
             if mutation::is(Mutation::LoseMessage) && message::target(&item) != Some(instance_of(&self.partition)) {
                 continue;
@@ -371,25 +370,19 @@ impl Draftsman {
             } else {
                 message::due_ms(&item)
             };
-            let other = message::target(&item).filter(|target| *target != instance_of(&self.partition));
-            if let Some(target) = other.filter(|_| needs_outbox).map(str::to_string) {
-                let order = engine.next_order().0;
-                let body = intent::Body {
-                    item,
-                    target,
-                    due_ms,
-                    order,
-                };
-                let (intent, create) = Intent::new(&self.partition, body, self.now_ms)?;
-                self.ops.push(create);
-                intents.push(intent);
-                continue;
-            }
             let Some((post, create)) = Post::new(engine, item, due_ms, self.ops.len())? else {
                 continue;
             };
-            self.ops.push(create);
-            posts.push(post);
+            match outbox::detour(engine, &self.partition, &post, &create) {
+                Some((intent, create)) => {
+                    self.ops.push(create);
+                    intents.push(intent);
+                }
+                None => {
+                    self.ops.push(create);
+                    posts.push(post);
+                }
+            }
         }
         Ok((posts, intents))
     }
