@@ -6,8 +6,9 @@ use crate::instance::{self, Cache, Snapshot};
 use crate::meters::Meters;
 use crate::mutation::{self, Mutation};
 use crate::order::Sequencer;
-use crate::outbox::Outbox;
+use crate::outbox::{Lines, Outbox};
 use crate::records::partition;
+use crate::redo;
 use crate::settings::Settings;
 use crate::{error, recover};
 use duroxide::providers::{ProviderError, WorkItem};
@@ -64,6 +65,8 @@ pub struct Engine {
     pub settings: Settings,
     pub closed: AtomicBool,
     pub outbox: Outbox,
+    /// Who rolls turns of an instance forward, one at a time.
+    pub rolling: Lines,
     pub housekeeper: Housekeeper,
 }
 
@@ -96,6 +99,7 @@ impl Engine {
             settings,
             closed: AtomicBool::new(false),
             outbox: Outbox::default(),
+            rolling: Lines::default(),
             housekeeper: Housekeeper::default(),
         }
     }
@@ -140,11 +144,18 @@ impl Engine {
         if let Some(snapshot) = self.cache.get(instance) {
             return Ok(snapshot);
         }
-        let slot = Slot::of(&partition(instance));
-        let began = self.cache.begin(slot);
-        let snapshot = Arc::new(instance::load(&*self.store, instance).await?);
-        self.cache.fill(instance, slot, began, Arc::clone(&snapshot));
-        Ok(snapshot)
+        let partition = partition(instance);
+        let slot = Slot::of(&partition);
+        loop {
+            let began = self.cache.begin(slot);
+            let snapshot = Arc::new(instance::load(&*self.store, instance).await?);
+            if snapshot.head().is_some_and(|head| head.pending.is_some()) {
+                redo::finish(self, &partition).await?;
+                continue;
+            }
+            self.cache.fill(instance, slot, began, Arc::clone(&snapshot));
+            return Ok(snapshot);
+        }
     }
 
     /// The same, for callers of the provider.

@@ -10,6 +10,7 @@
 //! | `turn` | turns: fetch, ack, abandon, renew |
 //! | `work` | activities: fetch, ack, abandon, renew |
 //! | `outbox` | messages to other instances where a commit ends at a partition |
+//! | `redo` | turns that are larger than a commit |
 //! | `chores` | what others do if this process dies before it has |
 //! | `admin` | inspection, deletion, pruning |
 //! | `provider`, `provider_admin` | the runtime's traits, delegating |
@@ -29,6 +30,7 @@ mod provider_admin;
 mod queued;
 mod records;
 mod recover;
+mod redo;
 mod send;
 mod settings;
 mod shield;

@@ -54,6 +54,10 @@ pub enum Mutation {
     DeliverTwice,
     /// A message from an outbox leaves nothing behind, whatever became of its intent.
     NoTombstone,
+    /// A turn that is larger than a commit is simply several commits.
+    SplitCommit,
+    /// What is pending of a turn is not done by who finds it.
+    LoseStaged,
 }
 
 #[cfg(feature = "testing")]

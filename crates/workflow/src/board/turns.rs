@@ -292,8 +292,9 @@ impl Inner {
         self.turns.mailboxes.get_mut(instance)
     }
 
-    /// Gives an instance to a claim: all messages that are visible now, each counted as handed out once more.
-    pub fn hold(&mut self, instance: &Arc<str>, claim: ClaimId) -> Vec<(Order, Letter)> {
+    /// Gives an instance to a claim: the messages that are visible now, each counted as handed out once more. At most
+    /// `limit` of them, but a start is always among them if there is one: without it the others might wait for ever.
+    pub fn hold(&mut self, instance: &Arc<str>, claim: ClaimId, limit: usize) -> Vec<(Order, Letter)> {
         let Some(mailbox) = self.mailbox(instance) else {
             return Vec::new();
         };
@@ -303,8 +304,13 @@ impl Inner {
         let Some(mailbox) = self.mailbox(instance) else {
             return Vec::new();
         };
-        let mut letters = Vec::with_capacity(mailbox.visible.len());
-        for (order, letter) in &mut mailbox.visible {
+        let starts = |(order, letter): (&Order, &Letter)| (letter.sort == Sort::Start).then_some(*order);
+        let start = mailbox.visible.iter().find_map(starts);
+        let far = start.filter(|start| mailbox.visible.range(..start).count() >= limit);
+        let near = limit - usize::from(far.is_some()).min(limit);
+        let mut letters = Vec::with_capacity(mailbox.visible.len().min(limit));
+        let held = mailbox.visible.iter_mut().enumerate();
+        for (_, (order, letter)) in held.filter(|(at, (order, _))| *at < near || Some(**order) == far) {
             letter.attempts += u32::from(!mutation::is(Mutation::SkipAttempt));
             letters.push((*order, letter.clone()));
         }

@@ -9,7 +9,9 @@ pub use housekeeper::Housekeeper;
 
 use crate::engine::Engine;
 use crate::outbox::{self, Audience};
-use perennial_store::{DueQuery, Lane, Order, Place, Record, Result, Topics};
+use crate::records::instance_of;
+use crate::redo;
+use perennial_store::{DueQuery, Lane, Order, Place, Record, Result, Slot, Topics};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -21,6 +23,8 @@ const PAGE: usize = 100;
 /// What is to be done; a topic of the lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
+    /// Roll a turn forward.
+    Redo,
     /// Deliver an intent.
     Outbox,
     /// Remove a tombstone.
@@ -29,10 +33,11 @@ pub enum Topic {
 
 impl Topic {
     /// All of them, in the order in which a store that is opened needs them.
-    const ALL: [Self; 2] = [Self::Outbox, Self::Tombs];
+    const ALL: [Self; 3] = [Self::Redo, Self::Outbox, Self::Tombs];
 
     const fn name(self) -> &'static str {
         match self {
+            Self::Redo => "redo",
             Self::Outbox => "outbox",
             Self::Tombs => "tombs",
         }
@@ -59,6 +64,13 @@ pub fn topic_of(record: &Record) -> Option<Topic> {
 pub async fn run(engine: &Arc<Engine>, record: Record) -> Result<()> {
     match topic_of(&record) {
         Some(Topic::Outbox | Topic::Tombs) => outbox::chore(engine, record).await,
+        Some(Topic::Redo) => {
+            redo::finish(engine, &record.key.partition).await?;
+            engine
+                .cache
+                .forget(instance_of(&record.key.partition), Slot::of(&record.key.partition));
+            Ok(())
+        }
         // A chore of a later version of perennial: that one does it.
         None => Ok(()),
     }
@@ -89,7 +101,7 @@ pub async fn run_all(engine: &Arc<Engine>) -> Result<()> {
                     Topic::Outbox => {
                         outbox::flush(engine, &record.key.partition, Audience::Nobody).await?;
                     }
-                    Topic::Tombs => run(engine, record).await?,
+                    Topic::Redo | Topic::Tombs => run(engine, record).await?,
                 }
             }
             if !page.more {

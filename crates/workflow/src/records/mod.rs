@@ -10,6 +10,7 @@
 //! | `msg/<order>` | [`envelope::Envelope`] in lane `turn` | by whoever sends the instance a message |
 //! | `msg/<order>/<tag>` | the same, from another instance's outbox; when consumed perhaps [`tomb::Tomb`] in lane `chores` | by who delivers the intent |
 //! | `out/<order>` | [`intent::Body`] in lane `chores` | by a turn that sends a message to another partition |
+//! | `redo/<turn>` | [`redo::Redo`]: what is left to do | by a turn that is larger than a commit |
 //! | `work/<execution>/<activity>/<order>` | [`envelope::Envelope`] in lane `work` | by the turn that schedules the activity |
 
 pub mod custom_status;
@@ -20,6 +21,7 @@ pub mod intent;
 pub mod kv;
 pub mod message;
 pub mod page;
+pub mod redo;
 pub mod tomb;
 pub mod work;
 

@@ -7,14 +7,15 @@ use crate::error::{dead_token, from_store};
 use crate::instance::{self, Snapshot};
 use crate::mutation::{self, Mutation};
 use crate::outbox;
-use crate::queued::written;
 use crate::records::partition;
+use crate::redo::{self, Outcome};
 use crate::shield::Shield;
 use duroxide::Event;
 use duroxide::providers::{ExecutionMetadata, ProviderError, ScheduledActivityIdentifier, WorkItem};
 use perennial_store::{Committed, Error, Slot};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use tokio::runtime::Handle;
 use tracing::{Instrument, debug, debug_span};
 
 const OPERATION: &str = "ack_orchestration_item";
@@ -124,11 +125,10 @@ fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<Ground> {
 }
 
 async fn finish(engine: &Arc<Engine>, id: ClaimId, mut ground: Ground, turn: Turn) -> Result<(), ProviderError> {
-    let outcome = commit(engine, &mut ground, turn).await;
-    match outcome {
-        Ok((plan, committed, _arriving)) => {
+    match commit(engine, &mut ground, turn).await {
+        Ok(done) => {
             engine.meters.turns.increment(1);
-            settle(engine, &ground, plan, &committed, Some(id));
+            conclude(engine, ground, done, Some(id));
             debug!("turn committed");
             Ok(())
         }
@@ -144,11 +144,10 @@ async fn finish(engine: &Arc<Engine>, id: ClaimId, mut ground: Ground, turn: Tur
     }
 }
 
-async fn commit(
-    engine: &Engine,
-    ground: &mut Ground,
-    turn: Turn,
-) -> Result<(Plan, Committed, Arriving), ProviderError> {
+/// A turn that is durable, and the messages that it sends until the board knows of them.
+type Done = (Plan, Outcome, Arriving);
+
+async fn commit(engine: &Engine, ground: &mut Ground, turn: Turn) -> Result<Done, ProviderError> {
     let failed = |e: Error| from_store(OPERATION, &e);
     ground.ended = other_execution(engine, ground, turn.execution).await.map_err(failed)?;
     check_events(ground, &turn).map_err(|DuplicateEvent(event)| {
@@ -169,8 +168,28 @@ async fn commit(
     let others = plan.posts.iter().map(|post| &post.instance);
     let others = others.filter(|other| **other != ground.instance).cloned().collect();
     let arriving = engine.board.announce(others);
-    let committed = engine.commit(std::mem::take(&mut plan.commit)).await.map_err(failed)?;
-    Ok((plan, committed, arriving))
+    let commit = std::mem::take(&mut plan.commit);
+    let outcome = redo::commit(engine, &plan.head, commit).await.map_err(failed)?;
+    Ok((plan, outcome, arriving))
+}
+
+/// Makes memory agree with a turn that is durable, when all of it is stored.
+fn conclude(engine: &Arc<Engine>, ground: Ground, (plan, outcome, arriving): Done, claim: Option<ClaimId>) {
+    let rest = match outcome {
+        Outcome::Done(committed) => return settle(engine, &ground, plan, &committed, claim),
+        Outcome::Pending(rest) => rest,
+    };
+    // What is remembered of the instance is old by now; who reads it finishes the turn.
+    engine.cache.forget(&ground.instance, Slot::of(rest.partition()));
+    if let Ok(handle) = Handle::try_current() {
+        let engine = Arc::clone(engine);
+        handle.spawn(async move {
+            if let Some(committed) = rest.roll_on(&engine).await {
+                settle(&engine, &ground, plan, &committed, claim);
+            }
+            drop(arriving);
+        });
+    }
 }
 
 /// The record of an execution that the plan needs beside the current one; usually there is none.
@@ -197,16 +216,20 @@ async fn other_execution(
 fn settle(engine: &Arc<Engine>, ground: &Ground, plan: Plan, committed: &Committed, claim: Option<ClaimId>) {
     let instance = &ground.instance;
     let pin = Pin::of(plan.head.execution.pinned.as_ref());
-    let snapshot = Snapshot {
-        head: Some((plan.head, written(committed, 0))),
-        history: plan.history,
-        kv: plan.kv,
-        custom: plan.custom,
-    };
-    if !mutation::is(Mutation::StaleSnapshot) {
-        engine
-            .cache
-            .put(instance, Slot::of(&partition(instance)), Arc::new(snapshot));
+    let slot = Slot::of(&partition(instance));
+    match committed.version(0).cloned() {
+        _ if mutation::is(Mutation::StaleSnapshot) => {}
+        Some(version) => {
+            let snapshot = Snapshot {
+                head: Some((plan.head, version)),
+                history: plan.history,
+                kv: plan.kv,
+                custom: plan.custom,
+            };
+            engine.cache.put(instance, slot, Arc::new(snapshot));
+        }
+        // Somebody else finished the turn, and something has happened since.
+        None => engine.cache.forget(instance, slot),
     }
     let pins: Vec<Pin> = plan.posts.iter().map(|post| engine.known_pin(&post.instance)).collect();
     let (mut board, now_ms) = engine.board.lock();
@@ -215,11 +238,15 @@ fn settle(engine: &Arc<Engine>, ground: &Ground, plan: Plan, committed: &Committ
         board.withdraw(order);
     }
     for offer in plan.offers {
-        let version = written(committed, offer.op);
+        let Some(version) = committed.version(offer.op).cloned() else {
+            continue;
+        };
         board.offer(offer.order, offer.task(version), now_ms);
     }
     for (post, pin) in plan.posts.into_iter().zip(pins) {
-        let version = written(committed, post.op);
+        let Some(version) = committed.version(post.op).cloned() else {
+            continue;
+        };
         board.post(&post.instance, post.order, post.letter(version), pin, now_ms);
     }
     board.pin(instance, pin);
@@ -258,8 +285,8 @@ pub async fn append(
     };
     let engine = Arc::clone(engine);
     Shield::new(async move {
-        let (plan, committed, _arriving) = commit(&engine, &mut ground, turn).await?;
-        settle(&engine, &ground, plan, &committed, None);
+        let done = commit(&engine, &mut ground, turn).await?;
+        conclude(&engine, ground, done, None);
         Ok(())
     })
     .await

@@ -8,6 +8,7 @@ use crate::outbox;
 use crate::queued::{PUT_OFF_MS, note_durability, written};
 use crate::records::envelope::Envelope;
 use crate::records::message;
+use crate::redo::messages_per_turn;
 use crate::shield::Shield;
 use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, ProviderError, WorkItem};
@@ -151,7 +152,11 @@ fn take<'a>(
         snapshot: None,
     };
     let claim = board.make_claim(subject, later(now_ms, lock));
-    let letters = board.hold(&instance, claim);
+    let letters = board.hold(
+        &instance,
+        claim,
+        messages_per_turn(engine.store.limits().ops_per_commit),
+    );
     drop(board);
     if let Some((order, letter)) = letters.first() {
         let waited = waited(*order, letter.due_ms, now_ms);
