@@ -1,13 +1,16 @@
 //! The engine: what every operation works with.
 
 use crate::board::{Board, Body, ClaimId, Pin, Subject};
+use crate::chores::Housekeeper;
 use crate::instance::{self, Cache, Snapshot, Trust};
 use crate::meters::Meters;
 use crate::mutation::{self, Mutation};
 use crate::order::Sequencer;
+use crate::outbox::{Lines, Outbox};
 use crate::records::head::Head;
 use crate::records::partition;
 use crate::records::queues::Queues;
+use crate::redo;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::{error, recover, shared};
@@ -48,6 +51,7 @@ impl Workflows {
         if self.engine.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        self.engine.housekeeper.dismiss();
         let left = match self.engine.shared {
             None => recover::leave(&self.engine).await,
             Some(_) => shared::leave(&self.engine).await,
@@ -57,7 +61,7 @@ impl Workflows {
 
     /// Whether [`close`](Self::close) was called.
     pub fn is_closed(&self) -> bool {
-        self.engine.closed.load(Ordering::Acquire)
+        self.engine.is_closed()
     }
 }
 
@@ -74,6 +78,10 @@ pub struct Engine {
     pub queues: Queues,
     /// What is needed where many processes share the store.
     pub shared: Option<Shared>,
+    pub outbox: Outbox,
+    /// Who rolls turns of an instance forward, one at a time.
+    pub rolling: Lines,
+    pub housekeeper: Housekeeper,
 }
 
 /// A duration in milliseconds, as far as those can be counted.
@@ -87,7 +95,7 @@ pub fn later(now_ms: u64, by: Duration) -> u64 {
 }
 
 /// How long a fetch that failed waits before it tries again.
-const BREATHER: Duration = Duration::from_millis(500);
+pub const BREATHER: Duration = Duration::from_millis(500);
 
 /// How long a store that fails for the moment is waited for: less than the runtime's shortest lease.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -115,12 +123,20 @@ impl Engine {
             meters,
             settings,
             closed: AtomicBool::new(false),
+            outbox: Outbox::default(),
+            rolling: Lines::default(),
+            housekeeper: Housekeeper::default(),
         }
     }
 
     /// What marks the ids of this process's records, where many processes share the store.
     pub fn tag(&self) -> Option<&str> {
         self.shared.as_ref().map(|shared| &*shared.owner)
+    }
+
+    /// Whether the store was let go of.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     /// The next order of arrival.
@@ -172,21 +188,43 @@ impl Engine {
 
     /// The newest snapshot of an instance as the store has it.
     pub async fn newest_snapshot(&self, instance: &Arc<str>) -> Result<Arc<Snapshot>> {
-        let slot = Slot::of(&partition(instance));
-        let began = self.cache.begin(slot);
-        let record = self.store.get(&Head::key(instance)).await?;
-        let version = record.as_ref().map(|record| &record.version);
-        if let Some(known) = self.cache.peek(instance)
-            && self.shared.is_some()
-            && known.head.as_ref().map(|(_, version)| version) == version
-        {
-            self.cache.confirm(instance, self.clock.now_ms());
-            return Ok(known);
+        let partition = partition(instance);
+        let slot = Slot::of(&partition);
+        loop {
+            let began = self.cache.begin(slot);
+            let record = self.store.get(&Head::key_in(partition.clone())).await?;
+            let version = record.as_ref().map(|record| &record.version);
+            if let Some(known) = self.cache.peek(instance)
+                && self.shared.is_some()
+                && known.head.as_ref().map(|(_, version)| version) == version
+            {
+                self.cache.confirm(instance, self.clock.now_ms());
+                return Ok(known);
+            }
+            let snapshot = Arc::new(instance::load_from(&*self.store, &partition, record).await?);
+            if snapshot.head().is_some_and(|head| head.pending.is_some()) {
+                redo::finish(self, &partition).await?;
+                continue;
+            }
+            if self.shared.is_some() && !self.is_settled(instance, &snapshot).await? {
+                continue;
+            }
+            let now_ms = self.clock.now_ms();
+            self.cache.fill(instance, slot, began, Arc::clone(&snapshot), now_ms);
+            return Ok(snapshot);
         }
-        let snapshot = Arc::new(instance::load_from(&*self.store, &partition(instance), record).await?);
-        self.cache
-            .fill(instance, slot, began, Arc::clone(&snapshot), self.clock.now_ms());
-        Ok(snapshot)
+    }
+
+    /// Whether nobody changed an instance while it was read: its head and the rest of it would not belong together.
+    async fn is_settled(&self, instance: &str, snapshot: &Snapshot) -> Result<bool> {
+        let Some((head, version)) = &snapshot.head else {
+            return Ok(true);
+        };
+        if head.is_blank() {
+            return Ok(true);
+        }
+        let now = self.store.get(&Head::key(instance)).await?;
+        Ok(now.is_some_and(|now| now.version == *version))
     }
 
     /// The same, for callers of the provider.

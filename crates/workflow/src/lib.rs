@@ -10,22 +10,28 @@
 //! | `turn` | turns: fetch, ack, abandon, renew |
 //! | `work` | activities: fetch, ack, abandon, renew |
 //! | `shared` | what it takes where many processes share one store |
+//! | `outbox` | messages to other instances where a commit ends at a partition |
+//! | `redo` | turns that are larger than a commit |
+//! | `chores` | what others do if this process dies before it has |
 //! | `admin` | inspection, deletion, pruning |
 //! | `provider`, `provider_admin` | the runtime's traits, delegating |
 
 mod admin;
 mod board;
+mod chores;
 mod engine;
 mod error;
 mod instance;
 mod meters;
 mod mutation;
 mod order;
+mod outbox;
 mod provider;
 mod provider_admin;
 mod queued;
 mod records;
 mod recover;
+mod redo;
 mod send;
 mod settings;
 mod shared;

@@ -54,6 +54,16 @@ pub enum Mutation {
     TrustHints,
     /// An activity is handed out without a claim that others see.
     KeepClaimsHere,
+    /// An intent is removed before its message is delivered.
+    DeleteIntentFirst,
+    /// A message that is delivered again is a new one.
+    DeliverTwice,
+    /// A message from an outbox leaves nothing behind, whatever became of its intent.
+    NoTombstone,
+    /// A turn that is larger than a commit is simply several commits.
+    SplitCommit,
+    /// What is pending of a turn is not done by who finds it.
+    LoseStaged,
 }
 
 #[cfg(feature = "testing")]

@@ -33,7 +33,7 @@ impl Post {
             order,
             due_ms,
         };
-        let draft = message::draft(&instance, &id, &item, place, 0)?;
+        let draft = message::draft(&instance, &id, &item, place, 0, None)?;
         let sort = Sort::of(&item);
         let body = engine.body(item, draft.body.len());
         Ok(Some((
@@ -62,6 +62,7 @@ impl Post {
             certain: true,
             sort: self.sort,
             body: self.body.clone(),
+            from: None,
         }
     }
 }

@@ -1,13 +1,16 @@
 //! Opening and leaving a store: what is only in memory is rebuilt at the one and written down at the other.
 
 use crate::board::{Letter, Sort, Task};
+use crate::chores;
 use crate::engine::Engine;
 use crate::mutation::{self, Mutation};
+use crate::outbox::{Fate, Origin};
 use crate::records::envelope::Envelope;
 use crate::records::work::Activity;
 use crate::records::{instance_of, message, queues};
 use perennial_store::{
-    Commit, Draft, DueQuery, Error, Key, Lane, Op, Partition, Place, Record, RecordId, Result, Sharing, Topics,
+    Commit, Draft, DueQuery, Error, Key, Lane, Limits, Op, Order, Partition, Place, Record, RecordId, Result, Sharing,
+    Topics,
 };
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -26,11 +29,12 @@ fn clean_marker() -> Key {
 }
 
 /// Fills the board from the store.
-pub async fn recover(engine: &Engine) -> Result<()> {
-    if engine.store.sharing() != Sharing::Exclusive || engine.store.limits().partitions_per_commit < 2 {
-        let why = "the workflow engine needs a store that is its own and that commits across partitions";
+pub async fn recover(engine: &Arc<Engine>) -> Result<()> {
+    if engine.store.sharing() != Sharing::Exclusive {
+        let why = "the workflow engine needs a store that is its own";
         return Err(Error::Invalid(why.to_string()));
     }
+    chores::run_all(engine).await?;
     let clean = engine.store.get(&clean_marker()).await?.is_some();
     let mut found = 0;
     for lane in [Cow::Borrowed(queues::TURN), Cow::Borrowed(queues::WORK)] {
@@ -131,6 +135,8 @@ fn put_on_board(engine: &Engine, record: Record, queued: Queued, clean: bool) {
                 certain: false,
                 sort: Sort::of(&envelope.item),
                 body: engine.body(envelope.item, bytes),
+                // Every intent that was stored has been delivered by now, and this process is the only one.
+                from: envelope.from.map(|from| Arc::new(Origin::new(from, Fate::Gone))),
             };
             let pin = engine.known_pin(&instance);
             let (mut board, now_ms) = engine.board.lock();
@@ -154,13 +160,23 @@ fn put_on_board(engine: &Engine, record: Record, queued: Queued, clean: bool) {
     }
 }
 
+/// Where a record stands that came from a queue and is in nobody's way.
+pub fn aside(lane: &str, order: Order) -> Place {
+    Place {
+        lane: Lane {
+            name: Cow::Borrowed(QUARANTINE),
+            topic: Some(Arc::from(lane)),
+        },
+        order,
+        due_ms: 0,
+    }
+}
+
+/// Sets a record aside that cannot be read.
 pub async fn quarantine(engine: &Engine, record: Record, place: Place, lane: &str, why: &Error) -> Result<()> {
     warn!(partition = %record.key.partition, id = %record.key.id, %why, "a queued record cannot be read: set aside");
     engine.meters.quarantined.increment(1);
-    let lane = Lane {
-        name: Cow::Borrowed(QUARANTINE),
-        topic: Some(Arc::from(lane)),
-    };
+    let lane = aside(lane, place.order).lane;
     let draft = Draft::new(record.key, record.body).placed(Place { lane, ..place });
     engine
         .commit(Commit::new(vec![Op::Replace(draft, record.version)]))
@@ -199,7 +215,7 @@ pub async fn leave(engine: &Engine) -> Result<()> {
         letters.chain(tasks).collect()
     };
     counts.sort_unstable();
-    let mut ops = vec![Op::Put(Draft::new(clean_marker(), "{}"))];
+    let mut ops = Vec::with_capacity(counts.len() + 1);
     for (key, attempts) in counts {
         let Some(record) = engine.store.get(&key).await? else {
             continue;
@@ -209,9 +225,32 @@ pub async fn leave(engine: &Engine) -> Result<()> {
         let Ok(envelope) = Envelope::open(&record) else {
             continue;
         };
-        let body = Envelope::body(&envelope.item, attempts, None)?;
+        let body = Envelope::body_from(&envelope.item, attempts, envelope.from.as_ref())?;
         ops.push(Op::Replace(Draft::new(key, body).placed(place), record.version));
     }
-    engine.commit(Commit::new(ops)).await?;
+    // The mark comes last, or with all the rest: it says that everything before it is there.
+    ops.push(Op::Put(Draft::new(clean_marker(), "{}")));
+    for ops in within_limits(&engine.store.limits(), ops) {
+        engine.commit(Commit::new(ops)).await?;
+    }
     Ok(())
+}
+
+/// Cuts operations that need not happen together into commits that the store takes.
+fn within_limits(limits: &Limits, ops: Vec<Op>) -> Vec<Vec<Op>> {
+    let mut commits: Vec<Vec<Op>> = Vec::new();
+    for op in ops {
+        let fits = commits
+            .last()
+            .and_then(|commit| commit.last())
+            .is_some_and(|last| limits.partitions_per_commit > 1 || last.key().partition == op.key().partition);
+        match commits
+            .last_mut()
+            .filter(|commit| fits && commit.len() < limits.ops_per_commit)
+        {
+            Some(commit) => commit.push(op),
+            None => commits.push(vec![op]),
+        }
+    }
+    commits
 }

@@ -7,7 +7,7 @@ use crate::mutation::{self, Mutation};
 use crate::queued::{Offer, Post, written};
 use crate::records::head::Head;
 use crate::records::partition;
-use crate::shared::{self, Foresight, joint};
+use crate::shared::{self, Arrival, Foresight, joint};
 use crate::shield::Shield;
 use duroxide::providers::{ProviderError, WorkItem};
 use perennial_store::{Commit, Error, Op, Slot};
@@ -35,7 +35,7 @@ pub async fn message(engine: &Arc<Engine>, item: WorkItem, delay: Option<Duratio
 
 /// Stores a message where many processes share the store.
 async fn store_shared(engine: &Arc<Engine>, post: Post, create: Op) -> Result<(), Error> {
-    let (foresight, chance) = Foresight::of(engine, &post)?.unzip();
+    let (foresight, chance) = Foresight::of(engine, &Arrival::from(&post))?.unzip();
     let joined = joint::commit(engine, vec![create], chance).await?;
     engine.meters.messages.increment(1);
     let reservation = joined

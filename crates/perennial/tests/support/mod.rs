@@ -6,7 +6,7 @@ use duroxide::provider_validation::ProviderFactory;
 use duroxide::providers::Provider;
 use perennial_kv::{MemoryDisk, MemoryStore};
 use perennial_scenarios::Backend;
-use perennial_store::Store;
+use perennial_store::{Limits, Store};
 use perennial_workflow::{Settings, Workflows, testing};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -66,7 +66,35 @@ impl Medium for Forgetful {
         Settings {
             cache_bytes: 1,
             held_body_bytes: 0,
+            ..Settings::default()
         }
+    }
+}
+
+/// Memory with the limits of a cloud database: a hundred operations and one partition in a commit. How many bytes is the
+/// concern of another layer.
+pub struct Cloud(Memory);
+
+/// Those limits.
+pub const CLOUD: Limits = Limits {
+    bytes_per_commit: usize::MAX,
+    bytes_per_record: usize::MAX,
+    ..perennial_kv::Settings::CLOUD_LIMITS
+};
+
+#[async_trait]
+impl Medium for Cloud {
+    fn new() -> Self {
+        Self(Memory::new())
+    }
+
+    async fn open(&self) -> Arc<dyn Store> {
+        let settings = perennial_kv::Settings::with_limits(CLOUD);
+        Arc::new(MemoryStore::open_disk(&self.0.0, settings).unwrap())
+    }
+
+    fn crash(&self) {
+        self.0.crash();
     }
 }
 
@@ -179,5 +207,19 @@ impl<M: Medium + 'static> ProviderFactory for Fresh<M> {
 
     async fn get_max_attempt_count(&self, instance: &str) -> u32 {
         testing::max_attempts(&self.last(), instance)
+    }
+}
+
+/// A database in memory that is shared: every opening is another process.
+pub struct Many(perennial_kv::SharedMemory);
+
+#[async_trait]
+impl Medium for Many {
+    fn new() -> Self {
+        Self(perennial_kv::SharedMemory::new(perennial_kv::Settings::CLOUD_LIMITS).unwrap())
+    }
+
+    async fn open(&self) -> Arc<dyn Store> {
+        self.0.open()
     }
 }

@@ -5,13 +5,14 @@ use crate::engine::Engine;
 use crate::error::from_store;
 use crate::instance::{self, Snapshot};
 use crate::mutation::{self, Mutation};
+use crate::outbox::{self, Audience};
 use crate::records::execution::Ended;
 use crate::records::head::Head;
-use crate::records::{instance_of, message, partition, work};
+use crate::records::{instance_of, message, partition, tomb, work};
 use crate::send::slot_of;
 use crate::shield::Shield;
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter, ProviderError};
-use perennial_store::{Commit, Error, Key, ListFilter, Op, Order, Partition, ScanQuery, Version};
+use perennial_store::{Commit, Error, Key, ListFilter, Op, Order, Partition, Record, ScanQuery};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,13 +48,20 @@ pub async fn atomically(
 
 /// One try; `None` if a turn or an activity came in between.
 async fn attempt(
-    engine: &Engine,
+    engine: &Arc<Engine>,
     ids: &BTreeSet<String>,
     force: bool,
 ) -> Result<Option<DeleteInstanceResult>, ProviderError> {
     let mut commit = Commit::default();
     let mut result = DeleteInstanceResult::default();
     let mut deleted = Vec::with_capacity(ids.len());
+    // What an instance has sent is sent, even if it is gone before that is delivered.
+    for id in ids.iter().filter(|_| outbox::is_needed(engine)) {
+        let flushed = outbox::flush(engine, &partition(id), Audience::Board).await;
+        if !flushed.map_err(|e| from_store(OPERATION, &e))? {
+            return Ok(None);
+        }
+    }
     for id in ids {
         let snapshot = engine.snapshot_for(OPERATION, id).await?;
         let Some((head, version)) = &snapshot.head else {
@@ -76,10 +84,13 @@ async fn attempt(
         result.instances_deleted += 1;
         result.executions_deleted += executions;
         result.events_deleted += events;
-        let queued: Vec<Order> = gone.iter().filter_map(|(key, _)| queued_order(key)).collect();
+        let queued: Vec<Order> = gone.iter().filter_map(|record| queued_order(&record.key)).collect();
         result.queue_messages_deleted += queued.len() as u64;
         deleted.push((id, queued));
-        commit.ops.extend(gone.into_iter().map(removal));
+        for record in gone {
+            let op = removal(engine, id, record).await;
+            commit.ops.push(op.map_err(|e| from_store(OPERATION, &e))?);
+        }
     }
     if commit.ops.is_empty() {
         return Ok(Some(result));
@@ -118,29 +129,28 @@ async fn check_children(engine: &Engine, id: &str, ids: &BTreeSet<String>) -> Re
 
 /// How a record goes. An activity that ends before it is deleted would leave its result behind, and an execution that is
 /// pruned before would be counted twice: then all is looked at again.
-fn removal((key, version): (Key, Version)) -> Op {
+async fn removal(engine: &Engine, id: &str, Record { key, version, .. }: Record) -> Result<Op, Error> {
     if key.id.below(&work::root()).is_some() || key.id.below(&Ended::root()).is_some() {
-        Op::Delete(key, version)
-    } else {
-        Op::Remove(key)
+        return Ok(Op::Delete(key, version));
+    }
+    match message::order_of(&key.id) {
+        Some(order) => outbox::farewell(engine, id, key, order).await,
+        None => Ok(Op::Remove(key)),
     }
 }
 
-async fn everything_else(engine: &Engine, partition: &Partition) -> Result<Vec<(Key, Version)>, Error> {
+/// All records of an instance but its head, without their bodies. Tombstones stay: they go by themselves.
+async fn everything_else(engine: &Engine, partition: &Partition) -> Result<Vec<Record>, Error> {
     let head = Head::key_in(partition.clone());
     let mut query = ScanQuery::all(partition.clone(), PAGE).keys_only();
-    let mut keys = Vec::new();
+    let mut records = Vec::new();
     loop {
         let page = engine.store.scan(&query).await?;
-        keys.extend(
-            page.records
-                .into_iter()
-                .map(|record| (record.key, record.version))
-                .filter(|(key, _)| *key != head),
-        );
+        let owned = |record: &Record| record.key != head && !tomb::is_tomb(record);
+        records.extend(page.records.into_iter().filter(owned));
         match page.next {
             Some(next) => query.after = Some(next),
-            None => return Ok(keys),
+            None => return Ok(records),
         }
     }
 }

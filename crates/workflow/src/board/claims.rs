@@ -4,6 +4,7 @@ use super::alarms::{Alarm, AlarmKey};
 use super::{ClaimId, Inner};
 use crate::instance::Snapshot;
 use crate::mutation::{self, Mutation};
+use crate::outbox::Origin;
 use perennial_store::{Order, RecordId, Version};
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ pub struct Handed {
     pub id: RecordId,
     /// The version of its record.
     pub version: Version,
+    /// The intent that it came from, if it came through an outbox.
+    pub origin: Option<Arc<Origin>>,
 }
 
 /// What a claim is on.

@@ -3,6 +3,8 @@
 use super::alarms::{Alarm, AlarmKey};
 use super::{ClaimId, Inner, Pin};
 use crate::mutation::{self, Mutation};
+use crate::outbox::Origin;
+use crate::records::message;
 use duroxide::providers::WorkItem;
 use perennial_store::{Order, RecordId, Version};
 use std::collections::{BTreeMap, HashMap};
@@ -39,6 +41,8 @@ pub struct Letter {
     pub sort: Sort,
     /// What it says.
     pub body: Body,
+    /// The intent that it came from, if it came through an outbox.
+    pub from: Option<Arc<Origin>>,
 }
 
 /// What matters of a message to an instance that does not exist yet.
@@ -58,7 +62,7 @@ impl Sort {
     /// The sort of a message.
     pub fn of(item: &WorkItem) -> Self {
         match item {
-            item if crate::records::message::starts(item) => Self::Start,
+            item if message::starts(item) => Self::Start,
             WorkItem::QueueMessage { .. } => Self::Queue,
             WorkItem::ActivityCompleted { .. } | WorkItem::ActivityFailed { .. } => Self::Result,
             _ => Self::Other,
@@ -162,6 +166,22 @@ impl Turns {
     /// How many messages there are.
     pub fn len(&self) -> usize {
         self.letters
+    }
+
+    fn letter(&self, instance: &str, order: Order) -> Option<&Letter> {
+        let mailbox = self.mailboxes.get(instance)?;
+        let hidden = || mailbox.hidden.get(&order).map(|(letter, _)| letter);
+        mailbox.visible.get(&order).or_else(hidden)
+    }
+
+    /// Whether a message is here.
+    pub fn has(&self, instance: &str, order: Order) -> bool {
+        self.letter(instance, order).is_some()
+    }
+
+    /// The intent of a message that came through an outbox.
+    pub fn origin(&self, instance: &str, order: Order) -> Option<Arc<Origin>> {
+        self.letter(instance, order)?.from.clone()
     }
 
     /// Whether any instance is ready.
@@ -297,8 +317,9 @@ impl Inner {
         self.turns.mailboxes.get_mut(instance)
     }
 
-    /// Gives an instance to a claim: all messages that are visible now, each counted as handed out once more.
-    pub fn hold(&mut self, instance: &Arc<str>, claim: ClaimId) -> Vec<(Order, Letter)> {
+    /// Gives an instance to a claim: the messages that are visible now, each counted as handed out once more. At most
+    /// `limit` of them, but a start is always among them if there is one: without it the others might wait for ever.
+    pub fn hold(&mut self, instance: &Arc<str>, claim: ClaimId, limit: usize) -> Vec<(Order, Letter)> {
         let Some(mailbox) = self.mailbox(instance) else {
             return Vec::new();
         };
@@ -308,8 +329,13 @@ impl Inner {
         let Some(mailbox) = self.mailbox(instance) else {
             return Vec::new();
         };
-        let mut letters = Vec::with_capacity(mailbox.visible.len());
-        for (order, letter) in &mut mailbox.visible {
+        let starts = |(order, letter): (&Order, &Letter)| (letter.sort == Sort::Start).then_some(*order);
+        let start = mailbox.visible.iter().find_map(starts);
+        let far = start.filter(|start| mailbox.visible.range(..start).count() >= limit);
+        let near = limit - usize::from(far.is_some()).min(limit);
+        let mut letters = Vec::with_capacity(mailbox.visible.len().min(limit));
+        let held = mailbox.visible.iter_mut().enumerate();
+        for (_, (order, letter)) in held.filter(|(at, (order, _))| *at < near || Some(**order) == far) {
             letter.attempts += u32::from(!mutation::is(Mutation::SkipAttempt));
             letters.push((*order, letter.clone()));
         }

@@ -1,7 +1,8 @@
 //! The head: the one record that every turn of an instance replaces, and so its fence.
 
 use super::{encode, execution::Execution, partition};
-use perennial_store::{Draft, Key, Listing, Partition, RecordId, Result};
+use crate::chores::{self, Topic};
+use perennial_store::{Draft, Key, Listing, Order, Partition, Place, RecordId, Result};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -51,6 +52,24 @@ pub struct Head {
     /// How often its messages were handed out since the last turn was committed, on such a store.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub deliveries: u32,
+    /// What is still to be done of the last turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<Pending>,
+}
+
+/// A turn that is durable and not yet complete: the rest is in its [`super::redo::Redo`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pending {
+    /// The turn.
+    pub turn: u64,
+    /// How many of the operations that are left have happened.
+    pub done: u64,
+    /// How many there are.
+    pub total: u64,
+    /// The order of the chore.
+    pub order: u64,
+    /// When others may finish it.
+    pub due_ms: u64,
 }
 
 impl Head {
@@ -69,6 +88,7 @@ impl Head {
             custom_version: 0,
             lease: None,
             deliveries: 0,
+            pending: None,
         }
     }
 
@@ -101,9 +121,16 @@ impl Head {
         matches!(self.execution.status.as_str(), "Completed" | "Failed")
     }
 
+    /// Where the head stands in the lane of chores, if there is something to be done.
+    fn chore(&self) -> Option<Place> {
+        let pending = self.pending.as_ref()?;
+        Some(chores::place(Topic::Redo, Order(pending.order), pending.due_ms))
+    }
+
     /// The record to write. Only instances that have a name are listed.
     pub fn draft(&self, key: Key) -> Result<Draft> {
-        let draft = Draft::new(key, encode(self)?);
+        let mut draft = Draft::new(key, encode(self)?);
+        draft.place = self.chore();
         Ok(match &self.name {
             None => draft,
             Some(name) => draft.listed(Listing {

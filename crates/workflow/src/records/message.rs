@@ -1,6 +1,7 @@
 //! Messages to an instance: starts, completions, timers, events.
 
-use super::{envelope::Envelope, partition};
+use super::envelope::{Envelope, From};
+use super::partition;
 use duroxide::providers::WorkItem;
 use perennial_store::{Draft, Key, Order, Place, RecordId, Result};
 
@@ -28,8 +29,22 @@ pub fn key(instance: &str, id: &RecordId) -> Key {
 }
 
 /// The record to write.
-pub fn draft(instance: &str, id: &RecordId, item: &WorkItem, place: Place, attempts: u32) -> Result<Draft> {
-    Ok(Draft::new(key(instance, id), Envelope::body(item, attempts, None)?).placed(place))
+pub fn draft(
+    instance: &str,
+    id: &RecordId,
+    item: &WorkItem,
+    place: Place,
+    attempts: u32,
+    from: Option<&From>,
+) -> Result<Draft> {
+    Ok(Draft::new(key(instance, id), Envelope::body_from(item, attempts, from)?).placed(place))
+}
+
+/// The id of a message from an intent. It is made of nothing but the intent, so that whoever delivers the intent again
+/// meets the message that is there already. The tag tells senders apart that have used the same order.
+pub fn id_from(order: Order, from: &From) -> RecordId {
+    let tag = xxhash_rust::xxh3::xxh3_64(from.partition.as_bytes());
+    root().number(order.0).number(tag)
 }
 
 /// The instance that a message is for; `None` for items that are not messages.

@@ -8,6 +8,9 @@
 //! | `kv/<key>` | [`kv::Entry`] | when a turn changes the key |
 //! | `status` | [`custom_status::CustomStatus`] | when a turn changes it |
 //! | `msg/<order>` | [`envelope::Envelope`] in a queue | by whoever sends the instance a message |
+//! | `msg/<order>/<tag>` | the same, from another instance's outbox; when consumed perhaps [`tomb::Tomb`] in lane `chores` | by who delivers the intent |
+//! | `out/<order>` | [`intent::Body`] in lane `chores` | by a turn that sends a message to another partition |
+//! | `redo/<turn>` | [`redo::Redo`]: what is left to do | by a turn that is larger than a commit |
 //! | `work/<execution>/<activity>/<order>` | [`envelope::Envelope`] in a queue | by the turn that schedules the activity |
 //!
 //! On a store that many processes share, ids of queued records end in the name of the process that made them, and
@@ -17,11 +20,14 @@ pub mod custom_status;
 pub mod envelope;
 pub mod execution;
 pub mod head;
+pub mod intent;
 pub mod kv;
 pub mod message;
 pub mod page;
 pub mod queues;
+pub mod redo;
 pub mod session;
+pub mod tomb;
 pub mod work;
 
 use bytes::Bytes;

@@ -1,14 +1,12 @@
 //! Sessions, on a store that many processes share: who may run the activities of a session.
 
 use super::encode;
-use perennial_store::{Draft, Key, Lane, Order, Partition, Place, RecordId, Result};
+use crate::chores::{self, Topic};
+use perennial_store::{Draft, Key, Order, Partition, RecordId, Result};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 const PREFIX: &str = "ses:";
-
-/// Chores about sessions.
-pub const TOPIC: &str = "sessions";
 
 /// How long after its end a session is looked at, to be removed.
 const LINGER_MS: u64 = 60_000;
@@ -32,11 +30,7 @@ impl Session {
 
     /// The record to write. It stands among the chores, so that one whose worker is gone does not stay.
     pub fn draft(&self, session: &str, order: Order) -> Result<Draft> {
-        let place = Place {
-            lane: Lane::topic(crate::shared::CHORES, Some(Arc::from(TOPIC))),
-            order,
-            due_ms: self.until_ms.saturating_add(LINGER_MS),
-        };
+        let place = chores::place(Topic::Sessions, order, self.until_ms.saturating_add(LINGER_MS));
         Ok(Draft::new(Self::key(session), encode(self)?).placed(place))
     }
 }

@@ -7,8 +7,32 @@ use crate::queued::Post;
 use crate::records::head::Head;
 use crate::send::slot_of;
 use duroxide::INITIAL_EXECUTION_ID;
-use perennial_store::{Op, Result, Version};
+use perennial_store::{Op, Order, Result, Version};
 use std::sync::Arc;
+
+/// A message that a commit is about to bring.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    /// The instance that it is for.
+    pub instance: Arc<str>,
+    /// Its order of arrival.
+    pub order: Order,
+    /// When it becomes ready.
+    pub due_ms: u64,
+    /// What it is.
+    pub sort: Sort,
+}
+
+impl From<&Post> for Arrival {
+    fn from(post: &Post) -> Self {
+        Self {
+            instance: Arc::clone(&post.instance),
+            order: post.order,
+            due_ms: post.due_ms,
+            sort: post.sort,
+        }
+    }
+}
 
 /// A claim that a commit may make on the side.
 pub struct Foresight {
@@ -20,7 +44,7 @@ pub struct Foresight {
 impl Foresight {
     /// The claim that a commit could make which brings this message, and the operation that makes it; `None` if nobody
     /// here would work on the instance at once, or somebody does.
-    pub fn of(engine: &Engine, post: &Post) -> Result<Option<(Self, Op)>> {
+    pub fn of(engine: &Engine, post: &Arrival) -> Result<Option<(Self, Op)>> {
         let Some(shared) = &engine.shared else {
             return Ok(None);
         };

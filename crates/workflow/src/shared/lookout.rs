@@ -1,8 +1,9 @@
 //! Asking the store for work that others queued, as long as somebody here waits for it.
 
-use super::{CHORES, chores};
 use crate::board::{Body, Letter, Sort, Task, Want};
+use crate::chores;
 use crate::engine::Engine;
+use crate::outbox::{Fate, Origin};
 use crate::records::envelope::Envelope;
 use crate::records::queues::{self, work_topic};
 use crate::records::work::Activity;
@@ -26,11 +27,11 @@ const BUSY_MS: u64 = 25;
 /// The longest, at first: when nobody brings any.
 const IDLE_MS: u64 = 1_100;
 /// The longest, when nobody has brought any for a while.
-const ASLEEP_MS: u64 = 3_500;
+const ASLEEP_MS: u64 = 4_000;
 /// After how long without work.
 const FALL_ASLEEP_MS: u64 = 45_000;
 /// How often chores are looked for.
-const CHORES_MS: u64 = 30_000;
+const CHORES_MS: u64 = 15_000;
 
 /// Who asks the store for work.
 #[derive(Default)]
@@ -143,7 +144,7 @@ async fn keep_watch(engine: Weak<Engine>) {
             }
             if now_ms >= chores_at_ms {
                 chores_at_ms = now_ms + CHORES_MS;
-                if let Err(error) = chores::look(&engine).await {
+                if let Err(error) = chores::round(&engine).await {
                     warn!(%error, "chores are put off");
                 }
             }
@@ -256,6 +257,7 @@ async fn learn(engine: &Arc<Engine>, record: Record, turns: bool) -> Result<bool
                 noted: envelope.attempts,
                 old: false,
                 certain: false,
+                from: envelope.from.map(|from| Arc::new(Origin::new(from, Fate::Unknown))),
                 sort: Sort::of(&envelope.item),
                 // It is read again when its instance is claimed.
                 body: Body::Stored,
@@ -265,9 +267,4 @@ async fn learn(engine: &Arc<Engine>, record: Record, turns: bool) -> Result<bool
             Ok(board.learn_letter(&instance, place.order, letter, pin, now_ms))
         }
     }
-}
-
-/// The question for chores that somebody must do.
-pub fn chores_query(now_ms: u64) -> DueQuery {
-    DueQuery::new(&Lane::new(CHORES), now_ms, PAGE)
 }

@@ -5,12 +5,11 @@
 //! memory, claimed by the very commit that makes it, if one of them waits for it. The board holds what this process
 //! knows of; all of it is a hint until it is claimed.
 
-mod chores;
 mod foresight;
 pub mod joint;
 mod lookout;
 
-pub use foresight::{Foresight, deliver};
+pub use foresight::{Arrival, Foresight, deliver};
 use joint::Joint;
 pub use lookout::{Lookout, look_now, watch};
 
@@ -23,9 +22,6 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-/// The queue of what somebody must do sooner or later, whoever began it.
-pub const CHORES: &str = "chores";
 
 /// How much longer a lease lasts for others than for who holds it: what is claimed before it is handed out may wait so
 /// long for that.

@@ -6,8 +6,9 @@ use crate::engine::Engine;
 use crate::error::{dead_token, from_store};
 use crate::instance::{self, Snapshot};
 use crate::mutation::{self, Mutation};
-use crate::queued::written;
+use crate::outbox;
 use crate::records::{message, partition, work};
+use crate::redo::{self, Outcome};
 use crate::send::slot_of;
 use crate::shield::Shield;
 use duroxide::Event;
@@ -15,6 +16,7 @@ use duroxide::providers::{ExecutionMetadata, ProviderError, ScheduledActivityIde
 use perennial_store::{Committed, Error, Key, Order, ScanQuery};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use tokio::runtime::Handle;
 use tracing::{Instrument, debug, debug_span};
 
 const OPERATION: &str = "ack_orchestration_item";
@@ -135,12 +137,11 @@ fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<Ground> {
     })
 }
 
-async fn finish(engine: &Engine, id: ClaimId, mut ground: Ground, turn: Turn) -> Result<(), ProviderError> {
-    let outcome = commit(engine, &mut ground, turn).await;
-    match outcome {
-        Ok((plan, committed, _arriving)) => {
+async fn finish(engine: &Arc<Engine>, id: ClaimId, mut ground: Ground, turn: Turn) -> Result<(), ProviderError> {
+    match commit(engine, &mut ground, turn).await {
+        Ok(done) => {
             engine.meters.turns.increment(1);
-            settle(engine, &ground, plan, &committed, Some(id));
+            conclude(engine, ground, done, Some(id));
             debug!("turn committed");
             Ok(())
         }
@@ -161,11 +162,10 @@ async fn finish(engine: &Engine, id: ClaimId, mut ground: Ground, turn: Turn) ->
     }
 }
 
-async fn commit(
-    engine: &Engine,
-    ground: &mut Ground,
-    turn: Turn,
-) -> Result<(Plan, Committed, Arriving), ProviderError> {
+/// A turn that is durable, and the messages that it sends until the board knows of them.
+type Done = (Plan, Outcome, Arriving);
+
+async fn commit(engine: &Engine, ground: &mut Ground, turn: Turn) -> Result<Done, ProviderError> {
     let failed = |e: Error| from_store(OPERATION, &e);
     ground.ended = other_execution(engine, ground, turn.execution).await.map_err(failed)?;
     if engine.shared.is_some() {
@@ -178,6 +178,11 @@ async fn commit(
         );
         ProviderError::permanent(OPERATION, message)
     })?;
+    outbox::goodbye(
+        engine,
+        ground.handed.iter().filter_map(|handed| handed.origin.as_deref()),
+    )
+    .await;
     let mut plan = plan(engine, ground, turn).map_err(failed)?;
     if mutation::is(Mutation::PublishBeforeCommit) {
         let (mut board, now_ms) = engine.board.lock();
@@ -188,8 +193,28 @@ async fn commit(
     let others = plan.posts.iter().map(|post| &post.instance);
     let others = others.filter(|other| **other != ground.instance).cloned().collect();
     let arriving = engine.board.announce(others);
-    let committed = engine.commit(std::mem::take(&mut plan.commit)).await.map_err(failed)?;
-    Ok((plan, committed, arriving))
+    let commit = std::mem::take(&mut plan.commit);
+    let outcome = redo::commit(engine, &plan.head, commit).await.map_err(failed)?;
+    Ok((plan, outcome, arriving))
+}
+
+/// Makes memory agree with a turn that is durable, when all of it is stored.
+fn conclude(engine: &Arc<Engine>, ground: Ground, (plan, outcome, arriving): Done, claim: Option<ClaimId>) {
+    let rest = match outcome {
+        Outcome::Done(committed) => return settle(engine, &ground, plan, &committed, claim),
+        Outcome::Pending(rest) => rest,
+    };
+    // What is remembered of the instance is old by now; who reads it finishes the turn.
+    engine.cache.forget(&ground.instance, slot_of(&ground.instance));
+    if let Ok(handle) = Handle::try_current() {
+        let engine = Arc::clone(engine);
+        handle.spawn(async move {
+            if let Some(committed) = rest.roll_on(&engine).await {
+                settle(&engine, &ground, plan, &committed, claim);
+            }
+            drop(arriving);
+        });
+    }
 }
 
 /// The record of an execution that the plan needs beside the current one; usually there is none.
@@ -225,27 +250,28 @@ async fn cancelled(engine: &Engine, turn: &Turn) -> Result<Vec<(Order, Key)>, Er
 }
 
 /// Makes memory agree with what was committed.
-fn settle(engine: &Engine, ground: &Ground, plan: Plan, committed: &Committed, claim: Option<ClaimId>) {
+fn settle(engine: &Arc<Engine>, ground: &Ground, plan: Plan, committed: &Committed, claim: Option<ClaimId>) {
     let instance = &ground.instance;
     let pin = Pin::of(plan.head.execution.pinned.as_ref());
-    let snapshot = Snapshot {
-        head: Some((plan.head, written(committed, 0))),
-        history: plan.history,
-        kv: plan.kv,
-        custom: plan.custom,
-    };
-    let snapshot = Arc::new(snapshot);
-    if !mutation::is(Mutation::StaleSnapshot) {
-        let now_ms = engine.clock.now_ms();
-        engine
-            .cache
-            .put(instance, slot_of(instance), Arc::clone(&snapshot), now_ms);
+    let (slot, written_ms) = (slot_of(instance), engine.clock.now_ms());
+    let mut snapshot = None;
+    match committed.version(0).cloned() {
+        _ if mutation::is(Mutation::StaleSnapshot) => {}
+        Some(version) => {
+            let now = Arc::new(Snapshot {
+                head: Some((plan.head, version)),
+                history: plan.history,
+                kv: plan.kv,
+                custom: plan.custom,
+            });
+            engine.cache.put(instance, slot, Arc::clone(&now), written_ms);
+            snapshot = Some(now);
+        }
+        // Somebody else finished the turn, and something has happened since.
+        None => engine.cache.forget(instance, slot),
     }
-    if let Some(shared) = engine
-        .shared
-        .as_ref()
-        .filter(|_| plan.offers.iter().any(|offer| offer.reserved_ms == 0))
-    {
+    let foreign = plan.offers.iter().any(|offer| offer.reserved_ms == 0);
+    if let Some(shared) = engine.shared.as_ref().filter(|_| foreign) {
         shared.lookout.hurry();
     }
     let pins: Vec<Pin> = plan.posts.iter().map(|post| engine.known_pin(&post.instance)).collect();
@@ -256,23 +282,32 @@ fn settle(engine: &Engine, ground: &Ground, plan: Plan, committed: &Committed, c
         board.withdraw(order);
     }
     for offer in plan.offers {
-        let version = written(committed, offer.op);
+        let Some(version) = committed.version(offer.op).cloned() else {
+            continue;
+        };
         board.offer(offer.order, offer.task(version), now_ms);
     }
     let mut made = Vec::new();
     for (post, pin) in plan.posts.into_iter().zip(pins) {
+        let Some(version) = committed.version(post.op).cloned() else {
+            continue;
+        };
         made.extend((post.instance == *instance).then_some(post.order));
-        let version = written(committed, post.op);
         board.post(&post.instance, post.order, post.letter(version), pin, now_ms);
     }
     board.pin(instance, pin);
-    if let (Some(lease), Some(_)) = (&ground.lease, claim) {
+    if let (Some(lease), Some(snapshot), Some(_)) = (&ground.lease, snapshot, claim) {
         let until_ms = lease.until_ms;
         board.reserve(instance, Reservation { snapshot, until_ms }, &made);
     }
     if let Some(claim) = claim {
         board.drop_claim(claim);
         board.let_go(instance, claim, now_ms);
+    }
+    drop(board);
+    outbox::dispatch(engine, &partition(instance), plan.intents);
+    if plan.tombs {
+        engine.housekeeper.call(engine);
     }
 }
 
@@ -305,8 +340,8 @@ pub async fn append(
     };
     let engine = Arc::clone(engine);
     Shield::new(async move {
-        let (plan, committed, _arriving) = commit(&engine, &mut ground, turn).await?;
-        settle(&engine, &ground, plan, &committed, None);
+        let done = commit(&engine, &mut ground, turn).await?;
+        conclude(&engine, ground, done, None);
         Ok(())
     })
     .await

@@ -6,9 +6,11 @@ use crate::board::{Body, ClaimId, Handed, Letter, Pin, Reservation, Sort, Subjec
 use crate::engine::{Engine, later};
 use crate::instance::Snapshot;
 use crate::mutation::{self, Mutation};
+use crate::outbox;
 use crate::queued::{PUT_OFF_MS, note_durability, written};
 use crate::records::envelope::Envelope;
 use crate::records::message;
+use crate::redo::messages_per_turn;
 use crate::shared::{self, Shared};
 use crate::shield::Shield;
 use duroxide::INITIAL_EXECUTION_ID;
@@ -23,6 +25,9 @@ const OPERATION: &str = "fetch_orchestration_item";
 /// How long an instance is left alone that another process works on, before it is looked at again.
 const BUSY_MS: u64 = 250;
 
+/// How long a fetch that does not wait for new work waits for what is on its way from other instances.
+const DELIVERY: Duration = Duration::from_secs(1);
+
 /// A turn as the runtime takes it: the item, the token, and how often it was handed out.
 pub type Fetched = (OrchestrationItem, String, u32);
 
@@ -36,6 +41,7 @@ pub async fn fetch(
     let window = Window::of(filter);
     let mut deadline_ms = later(engine.clock.now_ms(), poll);
     let mut waiting: Option<Waiting> = None;
+    let mut patient = true;
     // Who does not wait looks for himself.
     let mut look = poll.is_zero();
     if let Some(shared) = &engine.shared {
@@ -50,6 +56,12 @@ pub async fn fetch(
                 Ok(None) => {}
                 Ok(fetched) => return Ok(fetched),
                 Err(error) => engine.wait_out(OPERATION, &error, deadline_ms).await?,
+            }
+        } else if poll.is_zero() && std::mem::take(&mut patient) && engine.outbox.is_busy() {
+            // Who fetches without waiting gets what was sent before, all the same.
+            tokio::select! {
+                () = engine.outbox.idle() => {}
+                () = engine.clock.sleep(DELIVERY) => {}
             }
         } else if engine.clock.now_ms() >= deadline_ms {
             if !std::mem::take(&mut look) || !shared::look_now(engine, &Want::Turn(window.clone())).await {
@@ -95,6 +107,7 @@ impl Taken<'_> {
             order: *order,
             id: letter.id.clone(),
             version: letter.version.clone(),
+            origin: letter.from.clone(),
         };
         self.letters.iter().map(handed).collect()
     }
@@ -164,7 +177,8 @@ fn take<'a>(
         snapshot: None,
     };
     let claim = board.make_claim(subject, later(now_ms, lock));
-    let letters = board.hold(&instance, claim);
+    let most = messages_per_turn(engine.store.limits().ops_per_commit);
+    let letters = board.hold(&instance, claim, most);
     let reserved = board.take_reservation(&instance);
     drop(board);
     if let Some((order, letter)) = letters.first() {
@@ -394,17 +408,21 @@ pub async fn open(engine: &Engine, taken: &Taken<'_>) -> Result<Vec<WorkItem>, E
 }
 
 /// Messages to an instance that does not exist: those for its queues are dropped, others wait for a start.
-async fn orphans(engine: &Engine, taken: &mut Taken<'_>) -> Result<(), Error> {
+async fn orphans(engine: &Arc<Engine>, taken: &mut Taken<'_>) -> Result<(), Error> {
     if taken.letters.iter().any(|(_, letter)| letter.sort != Sort::Queue) {
         taken.set_aside(Aside::Orphaned);
         return Ok(());
     }
     let orders = taken.orders();
+    let now_ms = engine.clock.now_ms();
     let remove = taken
-        .letters
+        .handed()
         .iter()
-        .map(|(_, letter)| Op::Remove(message::key(&taken.instance, &letter.id)))
-        .collect();
+        .map(|handed| outbox::consumption(engine, &taken.instance, handed, now_ms))
+        .collect::<Result<Vec<Op>, Error>>()?;
+    if remove.iter().any(|op| op.draft().is_some()) {
+        engine.housekeeper.call(engine);
+    }
     engine.commit(Commit::new(remove).relaxed()).await?;
     engine.board.lock().0.consume(&taken.instance, &orders);
     Ok(())
@@ -437,7 +455,8 @@ async fn note(engine: &Arc<Engine>, taken: &Taken<'_>) -> Result<(), Error> {
             order: *order,
             due_ms: letter.due_ms,
         };
-        let draft = message::draft(&taken.instance, &letter.id, &item, place, letter.attempts)?;
+        let from = letter.from.as_ref().map(|origin| &origin.from);
+        let draft = message::draft(&taken.instance, &letter.id, &item, place, letter.attempts, from)?;
         noted.push((*order, letter.attempts, ops.len()));
         ops.push(Op::Replace(draft, letter.version.clone()));
     }

@@ -216,6 +216,7 @@ async fn put_off(
         order: handed.order,
         due_ms,
     };
-    let draft = message::draft(instance, &handed.id, &item, place, attempts + counted)?;
+    let from = handed.origin.as_ref().map(|origin| &origin.from);
+    let draft = message::draft(instance, &handed.id, &item, place, attempts + counted, from)?;
     Ok(Some(Op::Replace(draft, handed.version.clone())))
 }

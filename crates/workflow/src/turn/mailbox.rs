@@ -2,9 +2,11 @@
 
 use crate::board::{Letter, Sort};
 use crate::engine::Engine;
+use crate::outbox::{Fate, Origin};
 use crate::records::envelope::Envelope;
-use crate::records::{message, partition, queues};
+use crate::records::{message, partition, queues, tomb};
 use crate::recover;
+use crate::redo::messages_per_turn;
 use duroxide::providers::WorkItem;
 use perennial_store::{Commit, Error, Op, Order, Record, Result, ScanQuery};
 use std::sync::Arc;
@@ -14,7 +16,7 @@ const PAGE: usize = 100;
 /// Reads the messages of an instance that are ready, in order of arrival, as many as one turn may consume. The board
 /// learns of all that were read.
 pub async fn read(engine: &Engine, instance: &Arc<str>) -> Result<(Vec<(Order, Letter)>, Vec<WorkItem>)> {
-    let most = most_per_turn(engine);
+    let most = messages_per_turn(engine.store.limits().ops_per_commit);
     let now_ms = engine.clock.now_ms();
     let mut query = ScanQuery::under(partition(instance), message::root(), PAGE);
     let (mut all, mut ready, mut items) = (Vec::new(), Vec::new(), Vec::new());
@@ -46,14 +48,9 @@ pub async fn read(engine: &Engine, instance: &Arc<str>) -> Result<(Vec<(Order, L
     Ok((ready, items))
 }
 
-/// How many messages one turn may consume: their removal must fit into its commit.
-pub fn most_per_turn(engine: &Engine) -> usize {
-    engine.store.limits().ops_per_commit.clamp(2, 20_000) / 2
-}
-
 /// Reads a record; one that cannot be read is set aside.
 async fn understand(engine: &Engine, record: Record) -> Result<Option<(Order, Letter, WorkItem)>> {
-    let Some(place) = record.place.clone() else {
+    let Some(place) = record.place.clone().filter(|_| !tomb::is_tomb(&record)) else {
         return Ok(None);
     };
     let envelope = match Envelope::open(&record) {
@@ -75,6 +72,7 @@ async fn understand(engine: &Engine, record: Record) -> Result<Option<(Order, Le
         noted: envelope.attempts,
         old: false,
         certain: true,
+        from: envelope.from.map(|from| Arc::new(Origin::new(from, Fate::Unknown))),
         sort: Sort::of(&envelope.item),
         body: engine.body(envelope.item.clone(), bytes),
     };
@@ -101,7 +99,8 @@ pub async fn orphan(
                 order: *order,
                 due_ms: letter.due_ms,
             };
-            let draft = message::draft(instance, &letter.id, item, place, letter.attempts)?;
+            let from = letter.from.as_ref().map(|origin| &origin.from);
+            let draft = message::draft(instance, &letter.id, item, place, letter.attempts, from)?;
             Op::Replace(draft, letter.version.clone())
         });
     }

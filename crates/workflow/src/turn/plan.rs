@@ -6,6 +6,7 @@ use crate::board::Handed;
 use crate::engine::Engine;
 use crate::instance::{History, Snapshot};
 use crate::mutation::{self, Mutation};
+use crate::outbox::{self, Intent};
 use crate::queued::{Offer, Post};
 use crate::records::custom_status::CustomStatus;
 use crate::records::execution::{Ended, Execution};
@@ -48,6 +49,10 @@ pub struct Plan {
     pub posts: Vec<Post>,
     pub offers: Vec<Offer>,
     pub withdrawn: Vec<Order>,
+    /// Messages to other instances that the commit only intends.
+    pub intents: Vec<Intent>,
+    /// Whether the commit leaves tombstones.
+    pub tombs: bool,
 }
 
 /// The turn repeats an event.
@@ -115,13 +120,11 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
         if mutation::is(Mutation::KeepConsumed) && ground.handed.len() > 1 {
             break;
         }
-        let key = message::key(&ground.instance, &handed.id);
-        draft.ops.push(match engine.shared {
-            None => Op::Remove(key),
-            // Whoever changed it has taken over.
-            Some(_) => Op::Delete(key, handed.version.clone()),
-        });
+        draft
+            .ops
+            .push(outbox::consumption(engine, &ground.instance, handed, now_ms)?);
     }
+    let tombs = draft.ops.iter().any(|op| op.draft().is_some());
 
     if turn.execution > head.execution.id {
         draft.archive(&head.execution, ground.ended.as_ref())?;
@@ -169,7 +172,7 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
     }
 
     let (offers, withdrawn) = draft.activities(engine, turn.activities, &turn.cancelled, &ground.cancelled)?;
-    let posts = draft.messages(engine, turn.messages)?;
+    let (posts, intents) = draft.messages(engine, turn.messages)?;
 
     (head.lease, head.deliveries) = (ground.lease.clone(), ground.deliveries);
     let written = head.draft(head_key)?;
@@ -192,6 +195,8 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
         posts,
         offers,
         withdrawn,
+        intents,
+        tombs,
     })
 }
 
@@ -369,8 +374,13 @@ impl Draftsman {
         Ok((offers, queued.iter().map(|(order, _)| *order).collect()))
     }
 
-    fn messages(&mut self, engine: &Engine, items: Vec<duroxide::providers::WorkItem>) -> Result<Vec<Post>> {
+    fn messages(
+        &mut self,
+        engine: &Engine,
+        items: Vec<duroxide::providers::WorkItem>,
+    ) -> Result<(Vec<Post>, Vec<Intent>)> {
         let mut posts = Vec::with_capacity(items.len());
+        let mut intents = Vec::new();
         for item in items {
             if mutation::is(Mutation::LoseMessage) && message::target(&item) != Some(instance_of(&self.partition)) {
                 continue;
@@ -383,9 +393,17 @@ impl Draftsman {
             let Some((post, create)) = Post::new(engine, item, due_ms, self.ops.len())? else {
                 continue;
             };
-            self.ops.push(create);
-            posts.push(post);
+            match outbox::detour(engine, &self.partition, &post, &create) {
+                Some((intent, create)) => {
+                    self.ops.push(create);
+                    intents.push(intent);
+                }
+                None => {
+                    self.ops.push(create);
+                    posts.push(post);
+                }
+            }
         }
-        Ok(posts)
+        Ok((posts, intents))
     }
 }

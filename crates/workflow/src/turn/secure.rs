@@ -9,6 +9,7 @@ use crate::instance::{self, Snapshot};
 use crate::mutation::{self, Mutation};
 use crate::records::head::Head;
 use crate::records::{decode, partition};
+use crate::redo;
 use crate::send::slot_of;
 use crate::shared::{Shared, lasts};
 use duroxide::INITIAL_EXECUTION_ID;
@@ -168,6 +169,11 @@ async fn claim(
                     continue;
                 }
             }
+        }
+        if head.pending.is_some() {
+            redo::finish(engine, &partition(instance)).await?;
+            belief = Belief::Head(read_head(engine, instance).await?);
+            continue;
         }
         let pin = Pin::of(head.execution.pinned.as_ref());
         if !window.admits(&pin) {

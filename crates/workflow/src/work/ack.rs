@@ -3,9 +3,10 @@
 use crate::board::{ClaimId, Subject, Task};
 use crate::engine::Engine;
 use crate::error::{dead_token, from_store, wrong_item};
+use crate::outbox;
 use crate::queued::{Post, written};
 use crate::records::message;
-use crate::shared::{self, Foresight, joint};
+use crate::shared::{self, Arrival, Foresight, joint};
 use crate::shield::Shield;
 use duroxide::providers::{ProviderError, WorkItem};
 use perennial_store::{Commit, Error, Op, Order};
@@ -65,17 +66,27 @@ async fn still_there(engine: &Engine, id: ClaimId, post: Option<Post>) -> Option
 }
 
 async fn finish(
-    engine: &Engine,
+    engine: &Arc<Engine>,
     id: ClaimId,
     order: Order,
     task: Task,
     post: Option<(Post, Op)>,
 ) -> Result<(), ProviderError> {
     let mut ops = vec![Op::Delete(task.key.clone(), task.version.clone())];
-    let post = post.map(|(post, create)| {
-        ops.push(create);
-        post
-    });
+    let mut intents = Vec::new();
+    let post = post.and_then(
+        |(post, create)| match outbox::detour(engine, &task.key.partition, &post, &create) {
+            Some((intent, create)) => {
+                intents.push(intent);
+                ops.push(create);
+                None
+            }
+            None => {
+                ops.push(create);
+                Some(post)
+            }
+        },
+    );
     let outcome = engine.commit(Commit::new(ops)).await;
     let post = if outcome.is_ok() {
         still_there(engine, id, post).await
@@ -95,6 +106,8 @@ async fn finish(
                 let version = written(&committed, post.op);
                 board.post(&post.instance, post.order, post.letter(version), pin, now_ms);
             }
+            drop(board);
+            outbox::dispatch(engine, &task.key.partition, intents);
             Ok(())
         }
         Err(error) => {
@@ -120,7 +133,7 @@ async fn finish_shared(
     let mut ops = vec![Op::Delete(task.key.clone(), task.version.clone())];
     ops.extend(create);
     let foresight = match &post {
-        Some(post) => Foresight::of(engine, post).map_err(|e| from_store(OPERATION, &e))?,
+        Some(post) => Foresight::of(engine, &Arrival::from(post)).map_err(|e| from_store(OPERATION, &e))?,
         None => None,
     };
     let (foresight, chance) = foresight.unzip();

@@ -1,0 +1,107 @@
+//! The housekeeper: does chores that are due. There is none while there are no chores.
+
+use super::{LANE, PAGE, run};
+use crate::engine::Engine;
+use parking_lot::Mutex;
+use perennial_store::{Clock, DueQuery, Lane, Result};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+use tracing::warn;
+
+/// How often it looks.
+const EVERY: Duration = Duration::from_secs(30);
+
+/// A task that lives from the first chore that is left for later to the last one that is done.
+#[derive(Default)]
+pub struct Housekeeper(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    task: Option<AbortHandle>,
+    /// Whether a chore was left since it last looked.
+    called: bool,
+}
+
+impl Housekeeper {
+    /// A chore was left for later.
+    pub fn call(&self, engine: &Arc<Engine>) {
+        if engine.shared.is_some() {
+            // Whoever looks for work looks for chores, too.
+            return;
+        }
+        let mut state = self.0.lock();
+        state.called = true;
+        if state.task.is_none()
+            && !engine.is_closed()
+            && let Ok(handle) = Handle::try_current()
+        {
+            let (engine, clock) = (Arc::downgrade(engine), Arc::clone(&engine.clock));
+            state.task = Some(handle.spawn(keep_house(engine, clock)).abort_handle());
+        }
+    }
+
+    /// Ends the task.
+    pub fn dismiss(&self) {
+        if let Some(task) = self.0.lock().task.take() {
+            task.abort();
+        }
+    }
+
+    /// Whether nothing was left since the last look; then the task must end.
+    fn may_go(&self) -> bool {
+        let mut state = self.0.lock();
+        if !state.called {
+            state.task = None;
+        }
+        !state.called
+    }
+}
+
+impl Drop for Housekeeper {
+    fn drop(&mut self) {
+        self.dismiss();
+    }
+}
+
+async fn keep_house(engine: Weak<Engine>, clock: Arc<dyn Clock>) {
+    loop {
+        clock.sleep(EVERY).await;
+        let Some(engine) = engine.upgrade().filter(|engine| !engine.is_closed()) else {
+            return;
+        };
+        engine.housekeeper.0.lock().called = false;
+        match round(&engine).await {
+            Ok(false) if engine.housekeeper.may_go() => return,
+            Ok(_) => {}
+            Err(error) => warn!(%error, "chores could not be looked for; looking again later"),
+        }
+    }
+}
+
+/// Does what is due; returns whether any chore is left.
+pub async fn round(engine: &Arc<Engine>) -> Result<bool> {
+    let mut query = DueQuery::new(&Lane::new(LANE), engine.clock.now_ms(), PAGE);
+    loop {
+        let page = engine.store.due(&query).await?;
+        query.after = page
+            .records
+            .last()
+            .and_then(|record| Some(record.place.as_ref()?.order));
+        for record in page.records {
+            let key = record.key.clone();
+            if let Err(error) = run(engine, record).await {
+                warn!(%key, %error, "a chore could not be done; trying again later");
+            }
+        }
+        if !page.more {
+            break;
+        }
+    }
+    if engine.shared.is_some() {
+        return Ok(true);
+    }
+    let any = engine.store.due(&DueQuery::new(&Lane::new(LANE), u64::MAX, 1)).await?;
+    Ok(!any.records.is_empty())
+}

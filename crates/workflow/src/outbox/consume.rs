@@ -1,0 +1,93 @@
+//! Consuming messages that came through an outbox.
+
+use super::{Fate, Origin, known};
+use crate::board::Handed;
+use crate::engine::Engine;
+use crate::mutation::{self, Mutation};
+use crate::records::envelope::Envelope;
+use crate::records::message;
+use crate::records::tomb::Tomb;
+use perennial_store::{Commit, Draft, Error, Key, Op, Order, Record, Result};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a turn waits to know what became of the intents of its messages.
+const WAIT: Duration = Duration::from_millis(100);
+
+/// Waits, but not for long, until it is known what became of these intents: then most need no tombstone.
+pub async fn goodbye(engine: &Engine, origins: impl Iterator<Item = &Origin>) {
+    let going = origins.filter(|origin| origin.fate() == Fate::Going);
+    let going: Vec<_> = going.map(known).collect();
+    if going.is_empty() {
+        return;
+    }
+    tokio::select! {
+        biased;
+        _ = futures::future::join_all(going) => {}
+        () = engine.clock.sleep(WAIT) => {}
+    }
+}
+
+/// How a message goes that is consumed at `now_ms`: for good, or with a tombstone in its place.
+/// Where many processes share the store, whoever changed the message since it was handed out has taken over.
+pub fn consumption(engine: &Engine, instance: &str, handed: &Handed, now_ms: u64) -> Result<Op> {
+    let key = message::key(instance, &handed.id);
+    let version = handed.version.clone();
+    let tomb = match &handed.origin {
+        Some(origin) => tomb(origin, key.clone(), handed.order, now_ms)?,
+        None => None,
+    };
+    Ok(match (tomb, &engine.shared) {
+        (Some(tomb), None) => Op::Put(tomb),
+        (Some(tomb), Some(_)) => Op::Replace(tomb, version),
+        (None, None) => Op::Remove(key),
+        (None, Some(_)) => Op::Delete(key, version),
+    })
+}
+
+/// The tombstone that a message must leave, if its intent may be delivered again.
+fn tomb(origin: &Origin, key: Key, order: Order, now_ms: u64) -> Result<Option<Draft>> {
+    if origin.fate() == Fate::Gone || mutation::is(Mutation::NoTombstone) {
+        return Ok(None);
+    }
+    let from = origin.from.clone();
+    Tomb { from }.draft(key, order, now_ms).map(Some)
+}
+
+/// How a message goes that is deleted with its instance.
+pub async fn farewell(engine: &Engine, instance: &str, key: Key, order: Order) -> Result<Op> {
+    if key.id == message::id(order, engine.tag()) {
+        return Ok(Op::Remove(key));
+    }
+    let known = engine.board.lock().0.turns().origin(instance, order);
+    let origin = match known {
+        Some(origin) => Some(origin),
+        None => {
+            let record = engine.store.get(&key).await?;
+            match record.map(|record| Envelope::open(&record)) {
+                Some(Ok(Envelope { from: Some(from), .. })) => Some(Arc::new(Origin::new(from, Fate::Unknown))),
+                _ => None,
+            }
+        }
+    };
+    let now_ms = engine.clock.now_ms();
+    let tomb = match origin {
+        Some(origin) => tomb(&origin, key.clone(), order, now_ms)?,
+        None => None,
+    };
+    Ok(tomb.map_or_else(|| Op::Remove(key), Op::Put))
+}
+
+/// Removes a tombstone whose time has come. Its intent has been delivered, so if it is still there it goes first.
+pub async fn sweep(engine: &Engine, record: Record) -> Result<()> {
+    let intent = Tomb::open(&record)?.from.key();
+    if engine.store.get(&intent).await?.is_some() {
+        engine.commit(Commit::new(vec![Op::Remove(intent)])).await?;
+    }
+    let delete = Commit::new(vec![Op::Delete(record.key, record.version)]);
+    match engine.commit(delete).await {
+        // Somebody else has swept it.
+        Err(Error::Conflict { .. }) => Ok(()),
+        outcome => outcome.map(|_| ()),
+    }
+}

@@ -1,0 +1,108 @@
+//! Couriers: deliver what a turn has just written, without anybody waiting for them.
+
+use super::deliver::{Audience, Intent, carry};
+use crate::engine::{BREATHER, Engine};
+use crate::records::intent;
+use perennial_store::{Clock, Error, Partition, Result, ScanQuery};
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tracing::{error, warn};
+
+const PAGE: usize = 1_000;
+
+/// Sends a courier with the intents of a turn that has become durable.
+pub fn dispatch(engine: &Arc<Engine>, sender: &Partition, intents: Vec<Intent>) {
+    if intents.is_empty() {
+        return;
+    }
+    // Queued here and not by the courier, so that a later turn's intents cannot come before these.
+    let mut queues = engine.outbox.queues.lock();
+    queues.entry(sender.clone()).or_default().extend(intents);
+    drop(queues);
+    if let Ok(handle) = Handle::try_current() {
+        let (clock, on_the_way) = (Arc::clone(&engine.clock), OnTheWay::new(engine));
+        let courier = courier(Arc::downgrade(engine), clock, sender.clone());
+        handle.spawn(async move {
+            courier.await;
+            drop(on_the_way);
+        });
+    }
+}
+
+/// Counts a courier as long as it is on its way.
+struct OnTheWay(watch::Sender<usize>);
+
+impl OnTheWay {
+    fn new(engine: &Engine) -> Self {
+        let couriers = engine.outbox.couriers.clone();
+        couriers.send_modify(|count| *count += 1);
+        Self(couriers)
+    }
+}
+
+impl Drop for OnTheWay {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
+
+/// Delivers what is queued for a sender, as often as it takes.
+async fn courier(engine: Weak<Engine>, clock: Arc<dyn Clock>, sender: Partition) {
+    loop {
+        let Some(engine) = engine.upgrade().filter(|engine| !engine.is_closed()) else {
+            return;
+        };
+        let outcome = {
+            let _turn = engine.outbox.lines.enter(&sender).await;
+            carry_queued(&engine, &sender).await
+        };
+        match outcome {
+            Ok(()) => return,
+            // The intents are stored: whoever opens the store next delivers them.
+            Err(Error::Closed(_) | Error::Fenced(_)) => return,
+            Err(error) => warn!(%sender, %error, "messages could not be delivered; trying again"),
+        }
+        // Nothing is kept alive by who sleeps.
+        drop(engine);
+        clock.sleep(BREATHER).await;
+    }
+}
+
+/// Delivers what is queued for a sender, once; the rest stays queued. Only whose turn it is may call this.
+async fn carry_queued(engine: &Arc<Engine>, sender: &Partition) -> Result<()> {
+    let mut queue = engine.outbox.queues.lock().remove(sender).unwrap_or_default();
+    let outcome = carry(engine, sender, &mut queue, Audience::Board).await;
+    if !queue.is_empty() {
+        let mut queues = engine.outbox.queues.lock();
+        let newer = queues.remove(sender).unwrap_or_default();
+        queue.extend(newer);
+        queues.insert(sender.clone(), queue);
+    }
+    outcome
+}
+
+/// Delivers every intent that is stored for a sender; `false` if somebody else is about it.
+pub async fn flush(engine: &Arc<Engine>, sender: &Partition, audience: Audience) -> Result<bool> {
+    let Some(_turn) = engine.outbox.lines.try_enter(sender) else {
+        return Ok(false);
+    };
+    carry_queued(engine, sender).await?;
+    let mut query = ScanQuery::under(sender.clone(), intent::root(), PAGE);
+    loop {
+        let page = engine.store.scan(&query).await?;
+        let mut found = VecDeque::with_capacity(page.records.len());
+        for record in &page.records {
+            match Intent::found(record) {
+                Ok(intent) => found.push_back(intent),
+                Err(why) => error!(%sender, %why, "an intent cannot be read: it is left alone"),
+            }
+        }
+        carry(engine, sender, &mut found, audience).await?;
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return Ok(true),
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Delivering intents: the message comes, then the intent goes.
+
+use super::{Fate, Origin};
+use crate::board::{Letter, Reservation, Sort};
+use crate::engine::Engine;
+use crate::mutation::{self, Mutation};
+use crate::queued::written;
+use crate::records::envelope::Envelope;
+use crate::records::intent::{self, Body};
+use crate::records::{message, tomb};
+use crate::recover;
+use crate::shared::{Arrival, Foresight, joint};
+use futures::{FutureExt, StreamExt};
+use parking_lot::Mutex;
+use perennial_store::{Commit, Committed, Draft, Error, Op, Order, Partition, Place, Record, Result, Sharing, Version};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use tracing::error;
+
+/// How many targets are served at once.
+const AT_ONCE: usize = 16;
+
+/// How long before others may deliver an intent its writer must be done to know that nobody does: more than the clocks
+/// of two processes differ.
+const MARGIN_MS: u64 = 2_000;
+
+/// Who must know of what is delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// The board.
+    Board,
+    /// Nobody: the board is filled later.
+    Nobody,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Waiting,
+    Delivered,
+    /// It can never be delivered.
+    Aside,
+}
+
+/// An intent on its way.
+pub struct Intent {
+    body: Body,
+    /// When it was written.
+    written_ms: u64,
+    origin: Arc<Origin>,
+    state: Mutex<State>,
+}
+
+impl Intent {
+    /// An intent that the turn of `sender` creates which is being drawn up, and the operation that does.
+    pub fn new(sender: &Partition, body: Body, now_ms: u64) -> Result<(Self, Op)> {
+        let create = Op::Create(body.draft(sender, now_ms)?);
+        Ok((Self::of(sender, body, now_ms, Fate::Going), create))
+    }
+
+    /// An intent that was found.
+    pub fn found(record: &Record) -> Result<Self> {
+        let body = Body::open(record)?;
+        Ok(Self::of(&record.key.partition, body, 0, Fate::Unknown))
+    }
+
+    fn of(sender: &Partition, body: Body, written_ms: u64, fate: Fate) -> Self {
+        let from = intent::from(sender, Order(body.order));
+        Self {
+            body,
+            written_ms,
+            origin: Arc::new(Origin::new(from, fate)),
+            state: Mutex::new(State::Waiting),
+        }
+    }
+
+    fn is(&self, state: State) -> bool {
+        *self.state.lock() == state
+    }
+
+    fn become_(&self, state: State) {
+        *self.state.lock() = state;
+    }
+
+    /// The order that its message arrives with: always the same.
+    fn order(&self, engine: &Engine) -> Order {
+        if mutation::is(Mutation::DeliverTwice) {
+            return engine.next_order();
+        }
+        Order(self.body.order)
+    }
+
+    fn message(&self, engine: &Engine, order: Order) -> Result<Draft> {
+        let Body {
+            item, target, due_ms, ..
+        } = &self.body;
+        let place = Place {
+            lane: engine.queues.turn(),
+            order,
+            due_ms: *due_ms,
+        };
+        let from = &self.origin.from;
+        message::draft(target, &message::id_from(order, from), item, place, 0, Some(from))
+    }
+
+    /// What arrives at its target.
+    fn arrival(&self, order: Order, target: &Arc<str>) -> Arrival {
+        Arrival {
+            instance: Arc::clone(target),
+            order,
+            due_ms: self.body.due_ms,
+            sort: Sort::of(&self.body.item),
+        }
+    }
+
+    fn letter(&self, engine: &Engine, order: Order, version: Version, attempts: u32, bytes: usize) -> Letter {
+        Letter {
+            id: message::id_from(order, &self.origin.from),
+            version,
+            due_ms: self.body.due_ms,
+            attempts,
+            noted: attempts,
+            old: false,
+            certain: true,
+            sort: Sort::of(&self.body.item),
+            body: engine.body(self.body.item.clone(), bytes),
+            from: Some(Arc::clone(&self.origin)),
+        }
+    }
+}
+
+/// Delivers intents of one sender and removes them. What is delivered and removed is taken out of `intents`; after an
+/// error the rest is still there. Only one task at a time may do this for a sender.
+pub async fn carry(
+    engine: &Arc<Engine>,
+    sender: &Partition,
+    intents: &mut VecDeque<Intent>,
+    audience: Audience,
+) -> Result<()> {
+    let limit = engine.store.limits().ops_per_commit;
+    while !intents.is_empty() {
+        let batch = intents.len().min(limit);
+        if mutation::is(Mutation::DeleteIntentFirst) {
+            remove(engine, sender, intents.iter().take(batch)).await?;
+        }
+        let mut groups: BTreeMap<&str, Vec<&Intent>> = BTreeMap::new();
+        for intent in intents.iter().take(batch).filter(|intent| intent.is(State::Waiting)) {
+            groups.entry(&intent.body.target).or_default().push(intent);
+        }
+        let mut calls = Vec::with_capacity(groups.len());
+        for (target, group) in groups {
+            calls.push(serve(engine, sender, target, group, audience).boxed());
+        }
+        let calls = futures::stream::iter(calls).buffer_unordered(AT_ONCE);
+        let served: Vec<Result<()>> = calls.collect().await;
+        let delivered = intents.iter().take(batch).filter(|intent| intent.is(State::Delivered));
+        remove(engine, sender, delivered).await?;
+        intents.retain(|intent| intent.is(State::Waiting));
+        served.into_iter().collect::<Result<()>>()?;
+    }
+    Ok(())
+}
+
+/// Removes intents that were delivered.
+async fn remove(engine: &Engine, sender: &Partition, intents: impl Iterator<Item = &Intent>) -> Result<()> {
+    let gone: Vec<&Intent> = intents.collect();
+    let ops: Vec<Op> = gone
+        .iter()
+        .map(|gone| Op::Remove(intent::key(sender, Order(gone.body.order))))
+        .collect();
+    if ops.is_empty() {
+        return Ok(());
+    }
+    engine.commit(Commit::new(ops)).await?;
+    let now_ms = engine.clock.now_ms();
+    let alone = engine.store.sharing() == Sharing::Exclusive;
+    for intent in gone.iter().filter(|intent| intent.origin.fate() == Fate::Going) {
+        let early = now_ms + MARGIN_MS < intent.written_ms + intent::PATIENCE_MS;
+        intent
+            .origin
+            .tell(if alone || early { Fate::Gone } else { Fate::Unknown });
+    }
+    Ok(())
+}
+
+/// Delivers intents to one target, in order.
+async fn serve(
+    engine: &Arc<Engine>,
+    sender: &Partition,
+    target: &str,
+    mut group: Vec<&Intent>,
+    audience: Audience,
+) -> Result<()> {
+    let target: Arc<str> = Arc::from(target);
+    let _arriving = engine.board.announce(vec![Arc::clone(&target)]);
+    while !group.is_empty() {
+        let mut ops = Vec::with_capacity(group.len());
+        let mut posts = Vec::with_capacity(group.len());
+        for intent in &group {
+            let order = intent.order(engine);
+            let draft = intent.message(engine, order)?;
+            posts.push((order, draft.body.len()));
+            ops.push(Op::Create(draft));
+        }
+        let first = group.first().zip(posts.first());
+        let first = first.map(|(intent, (order, _))| intent.arrival(*order, &target));
+        match create(engine, ops, first.filter(|_| audience == Audience::Board)).await {
+            Ok((committed, reservation)) => {
+                for (op, (intent, (order, bytes))) in group.iter().zip(posts).enumerate() {
+                    if audience == Audience::Board {
+                        let letter = intent.letter(engine, order, written(&committed, op), 0, bytes);
+                        post(engine, &target, order, letter, reservation.clone().filter(|_| op == 0));
+                    }
+                    intent.become_(State::Delivered);
+                }
+                return Ok(());
+            }
+            Err(Error::Conflict { op, .. }) if op < group.len() => {
+                let met = group.remove(op);
+                meet(engine, &target, met, audience).await?;
+                met.become_(State::Delivered);
+            }
+            Err(error) if !is_hopeless(&error) => return Err(error),
+            Err(error) if group.len() == 1 => {
+                for intent in group.drain(..) {
+                    set_aside(engine, sender, intent, &error).await?;
+                    intent.become_(State::Aside);
+                }
+            }
+            // One of them is at fault: the others must not suffer.
+            Err(_) => {
+                for intent in group.drain(..) {
+                    Box::pin(serve(engine, sender, &target, vec![intent], audience)).await?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_hopeless(error: &Error) -> bool {
+    matches!(error, Error::TooLarge { .. } | Error::Invalid(_) | Error::Corrupt(_))
+}
+
+fn post(engine: &Engine, target: &Arc<str>, order: Order, letter: Letter, reservation: Option<Reservation>) {
+    let pin = engine.known_pin(target);
+    let (mut board, now_ms) = engine.board.lock();
+    if !board.turns().has(target, order) {
+        let ours = board.could_take(target);
+        board.post(target, order, letter, pin, now_ms);
+        if let Some(reservation) = reservation.filter(|_| ours) {
+            board.reserve(target, reservation, &[order]);
+        }
+    }
+}
+
+/// Creates messages of one target; where many processes share the store, perhaps with a claim on the target for a
+/// dispatcher that waits here.
+async fn create(
+    engine: &Arc<Engine>,
+    ops: Vec<Op>,
+    first: Option<Arrival>,
+) -> Result<(Committed, Option<Reservation>)> {
+    if engine.shared.is_none() {
+        return Ok((engine.commit(Commit::new(ops)).await?, None));
+    }
+    let foresight = match &first {
+        Some(first) => Foresight::of(engine, first)?,
+        None => None,
+    };
+    let (foresight, chance) = foresight.unzip();
+    let joined = joint::commit(engine, ops, chance).await?;
+    let reservation = joined
+        .taken
+        .zip(foresight)
+        .zip(first)
+        .map(|((version, foresight), first)| foresight.came_true(engine, &first.instance, version));
+    Ok((joined.versions, reservation))
+}
+
+/// The message is there already, or was. If the reply to its first delivery was lost, the board may not know of it.
+async fn meet(engine: &Engine, target: &Arc<str>, intent: &Intent, audience: Audience) -> Result<()> {
+    let order = Order(intent.body.order);
+    let is_ours = engine.store.sharing() == Sharing::Exclusive && audience == Audience::Board;
+    if !is_ours || engine.board.lock().0.turns().has(target, order) {
+        return Ok(());
+    }
+    let key = message::key(target, &message::id_from(order, &intent.origin.from));
+    let Some(record) = engine.store.get(&key).await?.filter(|record| !tomb::is_tomb(record)) else {
+        return Ok(());
+    };
+    if let Ok(envelope) = Envelope::open(&record) {
+        let letter = intent.letter(engine, order, record.version, envelope.attempts, record.body.len());
+        post(engine, target, order, letter, None);
+    }
+    Ok(())
+}
+
+/// Takes an intent out of everybody's way that no store will ever take as a message.
+async fn set_aside(engine: &Engine, sender: &Partition, intent: &Intent, why: &Error) -> Result<()> {
+    error!(%sender, target = intent.body.target, %why, "a message cannot be delivered: it is set aside in its sender's outbox");
+    let mut draft = intent.body.draft(sender, 0)?;
+    draft.place = Some(recover::aside("outbox", Order(intent.body.order)));
+    engine.commit(Commit::new(vec![Op::Put(draft)])).await?;
+    engine.meters.quarantined.increment(1);
+    Ok(())
+}

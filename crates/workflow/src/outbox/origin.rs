@@ -1,0 +1,49 @@
+//! Where a message came from, and what is known of its intent.
+
+use crate::records::envelope::From;
+use tokio::sync::watch;
+
+/// What is known of an intent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// This process is removing it, and will know in a moment.
+    Going,
+    /// It is gone, and nobody can be delivering it.
+    Gone,
+    /// It may be there, or somebody may still be delivering it.
+    Unknown,
+}
+
+/// The intent of a message, as this process knows it.
+#[derive(Debug)]
+pub struct Origin {
+    /// Which one it is.
+    pub from: From,
+    fate: watch::Sender<Fate>,
+}
+
+impl Origin {
+    /// An intent of which so much is known.
+    pub fn new(from: From, fate: Fate) -> Self {
+        Self {
+            from,
+            fate: watch::Sender::new(fate),
+        }
+    }
+
+    /// What is known.
+    pub fn fate(&self) -> Fate {
+        *self.fate.borrow()
+    }
+
+    /// More is known.
+    pub fn tell(&self, fate: Fate) {
+        self.fate.send_replace(fate);
+    }
+}
+
+/// Waits until it is known what became of an intent.
+pub async fn known(origin: &Origin) {
+    // The sender is borrowed, so it cannot go away meanwhile.
+    origin.fate.subscribe().wait_for(|fate| *fate != Fate::Going).await.ok();
+}

@@ -1,0 +1,64 @@
+//! Turns that are larger than a commit.
+//!
+//! The first commit has what fits, and a record of all the rest. It makes the turn durable: the head says what is
+//! *pending*. Then the rest is *rolled forward*, a commit at a time, each of which replaces the head and is fenced by
+//! its version: nothing happens twice, and nothing that is old happens over what is new. The last one removes the
+//! record and the mark.
+//!
+//! Whoever meets a head with something pending finishes it first, see [`finish`]; if nobody does, the lane `chores`
+//! tells of it.
+
+mod commit;
+mod roll;
+
+pub use commit::{Outcome, commit};
+pub use roll::Rest;
+
+use crate::engine::Engine;
+use crate::mutation::{self, Mutation};
+use crate::records::decode;
+use crate::records::head::Head;
+use crate::records::redo::Redo;
+use perennial_store::{Error, Partition, Result};
+
+/// How long the process that committed a turn has to roll it forward before others do.
+const PATIENCE_MS: u64 = 5_000;
+
+/// How many messages a turn may consume, so that all of them go with its first commit.
+pub fn messages_per_turn(ops_per_commit: usize) -> usize {
+    // The head, the record of the rest, and some room for what else a commit must not do without.
+    ops_per_commit.saturating_sub(8).max(1)
+}
+
+/// Rolls forward what is pending of an instance, if anything is.
+pub async fn finish(engine: &Engine, partition: &Partition) -> Result<()> {
+    let _turn = engine.rolling.enter(partition).await;
+    loop {
+        let key = Head::key_in(partition.clone());
+        let Some(record) = engine.store.get(&key).await? else {
+            return Ok(());
+        };
+        let head: Head = decode(&record)?;
+        let Some(pending) = head.pending.clone() else {
+            return Ok(());
+        };
+        let Some(left) = engine.store.get(&Redo::key(partition, pending.turn)).await? else {
+            // Somebody else has finished it since the head was read, or it is lost.
+            if engine.store.get(&key).await?.map(|record| record.version) != Some(record.version) {
+                continue;
+            }
+            let why = format!(
+                "turn {} of {partition} is pending, and its record is gone",
+                pending.turn
+            );
+            return Err(Error::Corrupt(why));
+        };
+        let ops = if mutation::is(Mutation::LoseStaged) {
+            Vec::new()
+        } else {
+            Redo::open(&left)?.ops(partition)
+        };
+        let mut rest = Rest::found(partition, head, record.version, ops);
+        return rest.roll(engine).await;
+    }
+}
