@@ -17,7 +17,7 @@ use perennial_cosmos_server::{Options, Server};
 use serde_json::{Value, json};
 use std::time::Instant;
 
-const ROUNDS: usize = 400;
+const ROUNDS: usize = 160;
 const TASKS: usize = 16;
 
 async fn container(server: &Server) -> ContainerClient {

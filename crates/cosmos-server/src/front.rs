@@ -10,7 +10,7 @@ use crate::latency::Delays;
 use crate::queries::Pages;
 use crate::reply::{Refusal, Reply};
 use crate::ttl::Lifetimes;
-use crate::{Kind, Options, ids, numbers, queries};
+use crate::{Kind, Options, ids, numbers, queries, ttl};
 use perennial_store::{Clock, SystemClock};
 use std::io;
 use std::sync::Arc;
@@ -82,6 +82,10 @@ impl Front {
             ms: self.clock.now_ms().saturating_sub(started_ms),
             fault,
         });
+        // Counted before a hang, not after: a test may look while the client still waits.
+        if outcome.wait_ms > 0 {
+            self.sleep(outcome.wait_ms).await;
+        }
         outcome.reply.map(|reply| reply.answering(&call))
     }
 
@@ -101,8 +105,10 @@ impl Front {
             Some(Fault::LostRequest) => Outcome::lost(0.0),
             Some(Fault::Hang { executed, for_ms }) => {
                 let ru = if executed { self.serve(call).await.ru } else { 0.0 };
-                self.sleep(for_ms).await;
-                Outcome::lost(ru)
+                Outcome {
+                    wait_ms: for_ms,
+                    ..Outcome::lost(ru)
+                }
             }
             Some(Fault::Delay { before_ms, after_ms }) => {
                 self.sleep(before_ms).await;
@@ -132,6 +138,7 @@ impl Front {
         }
         ids::check(call, &self.containers)?;
         numbers::check(call)?;
+        ttl::check(call)?;
         queries::check(call, &self.containers)
     }
 
@@ -163,15 +170,25 @@ impl Front {
 struct Outcome {
     reply: Option<Reply>,
     ru: f64,
+    /// How long the connection stays open before it breaks.
+    wait_ms: u64,
 }
 
 impl Outcome {
     fn answered(reply: Reply, ru: f64) -> Self {
-        Self { reply: Some(reply), ru }
+        Self {
+            reply: Some(reply),
+            ru,
+            wait_ms: 0,
+        }
     }
 
     fn lost(ru: f64) -> Self {
-        Self { reply: None, ru }
+        Self {
+            reply: None,
+            ru,
+            wait_ms: 0,
+        }
     }
 
     fn unanswered(self) -> Self {

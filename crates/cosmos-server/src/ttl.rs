@@ -3,13 +3,40 @@
 use crate::backend::Backend;
 use crate::call::{Call, header, parse};
 use crate::containers::{Containers, encoded};
-use crate::reply::Reply;
+use crate::reply::{Refusal, Reply};
 use crate::{Container, Kind};
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
+
+/// The longest time to live, in seconds.
+const MAX_TTL: i64 = 2_147_483_647;
+
+/// Refuses a time to live that is none.
+pub(crate) fn check(call: &Call) -> Result<(), Refusal> {
+    let documents: Vec<&Value> = match (call.kind, call.json()) {
+        (Kind::Create | Kind::Upsert | Kind::Replace, Some(document)) => vec![document],
+        (Kind::Batch, Some(Value::Array(operations))) => operations
+            .iter()
+            .filter_map(|operation| operation.get("resourceBody"))
+            .collect(),
+        _ => Vec::new(),
+    };
+    let is_wrong = |ttl: &&Value| !matches!(ttl.as_i64(), Some(-1 | 1..=MAX_TTL)) && !ttl.is_null();
+    match documents
+        .iter()
+        .filter_map(|document| document.get("ttl"))
+        .find(is_wrong)
+    {
+        Some(ttl) => {
+            let message = format!("The ttl {ttl} is neither -1 nor a positive number of seconds.");
+            Err(Refusal::bad_request(message))
+        }
+        None => Ok(()),
+    }
+}
 
 /// Which documents end when. The emulator keeps them for ever, so the front deletes what is over before it serves.
 #[derive(Debug, Default)]

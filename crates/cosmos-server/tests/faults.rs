@@ -188,6 +188,7 @@ async fn a_hanging_request_answers_nobody_but_may_take_effect() {
     }
     assert_eq!(raw.read("a").send().await.status, 200);
     assert_eq!(raw.read("b").send().await.status, 404);
+    assert_eq!(raw.server.counts().answered(0), 2);
     // Somebody still hangs: the server stops all the same.
     let stopped = Instant::now();
     raw.server.shutdown();
@@ -223,4 +224,18 @@ async fn a_delay_is_before_or_after_the_effect() {
     });
     assert!(answered - started >= Duration::from_millis(400));
     assert!(seen < answered);
+}
+
+#[tokio::test]
+async fn thousands_of_lost_requests_wear_no_connection_out() {
+    let mut raw = raw().await;
+    raw.http = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
+    raw.server
+        .faults()
+        .add(Rule::new(Fault::LostRequest, When::Always).times(2_500));
+    for _ in 0..2_500 {
+        assert!(raw.read("a").try_send().await.is_err());
+    }
+    assert_eq!(raw.read("a").send().await.status, 404);
+    assert_eq!(raw.server.counts().answered(0), 2_500);
 }

@@ -140,3 +140,34 @@ async fn there_is_none_unless_asked_for() {
     let raw = Raw::start(Options::default()).await;
     assert!(raw.server.replica().is_none());
 }
+
+#[tokio::test]
+async fn it_catches_up_with_everything() {
+    let raw = start().await;
+    replica(&raw).lag(u64::MAX).await;
+    let mut chance = fastrand::Rng::with_seed(7);
+    for round in 0..20 {
+        for step in 0..15 {
+            let id = format!("d{}", chance.u8(0..6));
+            let document = doc(&id, round * 100 + step);
+            match chance.u8(0..4) {
+                0 => raw.delete(&id).send().await.status,
+                1 => raw.create_doc(&document).send().await.status,
+                2 => {
+                    let operations = json!([
+                        { "operationType": "Upsert", "resourceBody": document },
+                        { "operationType": "Upsert", "resourceBody": doc("both", round) },
+                    ]);
+                    raw.batch(&operations).send().await.status
+                }
+                _ => raw.replace(&document).send().await.status,
+            };
+        }
+        replica(&raw).catch_up().await;
+        let all = || raw.query("SELECT * FROM c ORDER BY c.id").partition("p");
+        let latest = all().header("x-ms-cosmos-read-consistency-strategy", "LatestCommitted");
+        let (old, new) = (all().send().await, latest.send().await);
+        assert_eq!(old.rows(), new.rows(), "round {round}");
+    }
+    assert_eq!(replica(&raw).answered(), 20);
+}

@@ -4,10 +4,12 @@
 
 use azure_core::credentials::Secret;
 use azure_data_cosmos::clients::ContainerClient;
-use azure_data_cosmos::models::{ContainerProperties, IndexingPolicy};
-use azure_data_cosmos::options::{ItemWriteOptions, Precondition};
+use azure_data_cosmos::models::{
+    CompositeIndex, CompositeIndexOrder, CompositeIndexProperty, ContainerProperties, IndexingPolicy,
+};
+use azure_data_cosmos::options::{ChangeFeedStartFrom, ItemWriteOptions, Precondition};
 use azure_data_cosmos::{AccountReference, CosmosClient, FeedScope, Query, RoutingStrategy, TransactionalBatch};
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use perennial_cosmos_server::{Fault, Kind, Options, Rule, Server};
 use serde_json::{Value, json};
 
@@ -22,9 +24,12 @@ async fn container(server: &Server) -> ContainerClient {
     let client = client(server).await;
     client.create_database("db", None).await.unwrap();
     let database = client.database_client("db");
+    let column = |path| CompositeIndexProperty::new(path, CompositeIndexOrder::Ascending);
+    let composite = CompositeIndex::default().with_property(column("/pk"));
     let policy = IndexingPolicy::default()
         .with_included_path("/at/?")
-        .with_excluded_path("/*");
+        .with_excluded_path("/*")
+        .with_composite_index(composite.with_property(column("/at")));
     let properties = ContainerProperties::new("c", "/pk".into()).with_indexing_policy(policy);
     database.create_container(properties, None).await.unwrap();
     database.container_client("c", None).await.unwrap()
@@ -136,6 +141,15 @@ async fn ordered_queries_over_all_partitions_are_merged_by_the_client() {
         .await
         .unwrap();
     assert_eq!(one, [json!(20)]);
+    // Columns are given twice as often as they have an index.
+    let text = "SELECT c.pk, c.at FROM c ORDER BY c.pk DESC, c.at DESC";
+    let ordered = query(&container, text, all()).await.unwrap();
+    let column = |row: &Value| (row["pk"].as_str().unwrap().to_owned(), row["at"].as_u64().unwrap());
+    let columns: Vec<_> = ordered.iter().map(column).collect();
+    assert_eq!(columns.len(), 100);
+    assert!(columns.is_sorted_by(|left, right| left >= right), "{columns:?}");
+    let text = "SELECT c.pk, c.at FROM c ORDER BY c.at, c.pk";
+    assert!(query(&container, text, all()).await.is_err());
     // The policy of the container indexes nothing else.
     assert!(query(&container, "SELECT * FROM c ORDER BY c.pk", all()).await.is_err());
 }
@@ -169,4 +183,61 @@ async fn the_client_retries_what_it_should() {
         .map(|result| result.status_code())
         .collect();
     assert_eq!(statuses, [409]);
+}
+
+#[tokio::test]
+async fn a_client_sees_its_own_writes_and_another_does_not() {
+    let options = Options {
+        replica: true,
+        ..Options::default()
+    };
+    let server = Server::start(options).await.unwrap();
+    let writer = container(&server).await;
+    writer
+        .create_item("p1", "d1", json!({ "id": "d1", "pk": "p1", "at": 1 }), None)
+        .await
+        .unwrap();
+    let other = client(&server).await;
+    let reader = other.database_client("db").container_client("c", None).await.unwrap();
+    server.replica().unwrap().lag(u64::MAX).await;
+    writer
+        .replace_item("p1", "d1", json!({ "id": "d1", "pk": "p1", "at": 2 }), None)
+        .await
+        .unwrap();
+    let at = async |container: &ContainerClient| {
+        let item = container.read_item("p1", "d1", None).await.unwrap();
+        item.into_model::<Value>().unwrap()["at"].clone()
+    };
+    assert_eq!(at(&writer).await, 2);
+    assert_eq!(at(&reader).await, 1);
+    let all = "SELECT c.at FROM c WHERE c.at = 2";
+    assert_eq!(query(&writer, all, FeedScope::full_container()).await.unwrap().len(), 1);
+    assert_eq!(query(&reader, all, FeedScope::full_container()).await.unwrap().len(), 0);
+    server.replica().unwrap().catch_up().await;
+    assert_eq!(at(&reader).await, 2);
+}
+
+#[tokio::test]
+async fn changes_can_be_followed() {
+    let server = Server::start(Options {
+        page_cap: 2,
+        ..Options::default()
+    })
+    .await
+    .unwrap();
+    let container = container(&server).await;
+    for id in [1, 6, 11] {
+        container
+            .create_item("p1", &format!("d{id}"), doc(id), None)
+            .await
+            .unwrap();
+    }
+    let changes = container
+        .query_change_feed::<Value>(FeedScope::full_container(), ChangeFeedStartFrom::Beginning, None)
+        .await
+        .unwrap();
+    let pages: Vec<usize> = changes.take(3).map(|page| page.unwrap().items().len()).collect().await;
+    assert_eq!(pages.iter().sum::<usize>(), 3, "{pages:?}");
+    assert!(pages.iter().all(|size| *size <= 2), "{pages:?}");
+    assert!(server.counts().of(Kind::ChangeFeed) >= 2);
 }

@@ -128,3 +128,24 @@ async fn a_failed_write_changes_no_time() {
     clock.advance_s(10);
     assert_eq!(ids(&raw).await, [] as [&str; 0]);
 }
+
+#[tokio::test]
+async fn a_time_to_live_is_a_time() {
+    let (raw, _) = start(json!({ "defaultTtl": -1 })).await;
+    for (ttl, status) in [
+        (json!(1), 201),
+        (json!(-1), 201),
+        (Value::Null, 201),
+        (json!(0), 400),
+        (json!(-2), 400),
+        (json!(1.5), 400),
+        (json!("1"), 400),
+        (json!(1_u64 << 31), 400),
+    ] {
+        let document = json!({ "id": ttl.to_string().replace('"', "'"), "pk": "p", "ttl": ttl });
+        assert_eq!(raw.create_doc(&document).send().await.status, status, "{ttl}");
+        let operations = json!([{ "operationType": "Upsert", "resourceBody": document }]);
+        let status = if status == 201 { 200 } else { 400 };
+        assert_eq!(raw.batch(&operations).send().await.status, status, "{ttl}");
+    }
+}

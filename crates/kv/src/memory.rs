@@ -1,8 +1,9 @@
 //! The in-memory engine: for tests and simulation. A commit is complete within its first poll; there is no thread.
 
-use crate::{Batch, EngineError, KvStore, OrderedKv, Settings, Span, Table, View, Write};
+use crate::{Batch, EngineError, KvStore, OrderedKv, Settings, Span, Table, View, Write, keys};
 use bytes::Bytes;
 use parking_lot::{RwLock, RwLockReadGuard};
+use perennial_store::Key;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -99,6 +100,13 @@ impl MemoryDisk {
     /// How many keys a table has, past the store: tests look for leftovers with it.
     pub fn count(&self, table: Table) -> usize {
         self.0.read().tables.get(&table).map_or(0, Map::len)
+    }
+
+    /// The names of all records, past the store.
+    pub fn keys(&self) -> Vec<Key> {
+        let tables = [Table::Records, Table::Listed, Table::Queue];
+        let entries = tables.into_iter().flat_map(|table| self.entries(table));
+        entries.filter_map(|(key, _)| keys::parse(&key)).collect()
     }
 
     /// All entries of a table, past the store.

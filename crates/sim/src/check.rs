@@ -82,7 +82,7 @@ async fn inspect(scene: &Scene, workflows: &Workflows) -> Result<(), ProviderErr
 }
 
 /// The instance that a workflow under a name of the runtime's belongs to.
-fn root_of(instance: &str) -> &str {
+pub fn root_of(instance: &str) -> &str {
     instance.split("::").next().unwrap_or(instance)
 }
 

@@ -1,36 +1,56 @@
 //! Who holds what: nothing is held by two, and what is handed out again counts higher.
 
 use crate::facts::{Activity, Delivered, Facts, Held};
-use crate::scene::Scene;
+use crate::life::Life;
 use perennial_store::Clock;
+use std::sync::Arc;
 use std::time::Duration;
 
-fn until_ms(scene: &Scene, lease: Duration) -> u64 {
-    scene.clock.now_ms() + lease.as_millis() as u64
+impl Held {
+    /// Its lease begins again.
+    fn renew(&mut self, from_ms: u64, lease: Duration) {
+        self.from_ms = from_ms;
+        self.until_ms = from_ms + lease.as_millis() as u64;
+    }
+}
+
+/// A claim that begins now.
+fn held(life: &Arc<Life>, token: &str, lease: Duration) -> Held {
+    let from_ms = life.now_ms();
+    Held {
+        token: token.to_owned(),
+        holder: Arc::clone(life),
+        from_ms,
+        until_ms: from_ms + lease.as_millis() as u64,
+        acking: false,
+    }
 }
 
 /// Whether a claim is still good when somebody else gets one.
-fn is_good(held: &Held, high_ms: u64) -> bool {
-    held.acking || held.until_ms > high_ms
+///
+/// Within one process that is so until its lease runs out, and longer while it is being acknowledged. Between processes
+/// clocks differ, and a lease begins when it is written, some time before its work is handed out: there it is good while
+/// neither clock has seen half of it pass. What comes of it if two hold a claim nevertheless is checked by what is
+/// acknowledged.
+fn is_good(held: &Held, taker: &Life) -> bool {
+    if held.holder.number == taker.number {
+        return held.acking || held.until_ms > taker.high_ms();
+    }
+    let half_ms = held.from_ms.midpoint(held.until_ms);
+    half_ms > taker.high_ms() && half_ms > held.holder.high_ms()
 }
 
 /// Somebody got a turn.
-pub fn turn_handed_out(scene: &Scene, instance: &str, token: &str, attempt: u32, lease: Duration) {
-    let (high_ms, until_ms) = (scene.clock.high_ms(), until_ms(scene, lease));
+pub fn turn_handed_out(life: &Arc<Life>, instance: &str, token: &str, attempt: u32, lease: Duration) {
+    let held = held(life, token, lease);
     let mut blames = Vec::new();
     {
-        let facts = &mut *scene.facts.lock();
-        let held = Held {
-            token: token.to_owned(),
-            until_ms,
-            acking: false,
-        };
+        let facts = &mut *life.scene.facts.lock();
         if let Some(other) = facts.turn_claims.insert(instance.to_owned(), held)
-            && is_good(&other, high_ms)
+            && is_good(&other, life)
         {
             blames.push(format!("{instance} is held by {} and {token}", other.token));
         }
-        let process = facts.process;
         let before = facts.turn_deliveries.entry(instance.to_owned()).or_default();
         let least = before.attempt + 1;
         if attempt < least {
@@ -40,53 +60,47 @@ pub fn turn_handed_out(scene: &Scene, instance: &str, token: &str, attempt: u32,
         }
         *before = Delivered {
             attempt: least,
-            process,
+            process: life.number,
             processes: 1,
             forgiven: false,
         };
     }
-    blames.into_iter().for_each(|blame| scene.blame(blame));
+    blames.into_iter().for_each(|blame| life.scene.blame(blame));
 }
 
 /// Somebody got an activity.
-pub fn work_handed_out(scene: &Scene, activity: Activity, token: &str, attempt: u32, lease: Duration) {
-    let (high_ms, until_ms) = (scene.clock.high_ms(), until_ms(scene, lease));
+pub fn work_handed_out(life: &Arc<Life>, activity: Activity, token: &str, attempt: u32, lease: Duration) {
+    let held = held(life, token, lease);
     let mut blames = Vec::new();
     {
-        let facts = &mut *scene.facts.lock();
-        let held = Held {
-            token: token.to_owned(),
-            until_ms,
-            acking: false,
-        };
+        let facts = &mut *life.scene.facts.lock();
         if let Some(other) = facts.work_claims.insert(activity.clone(), held)
-            && is_good(&other, high_ms)
+            && is_good(&other, life)
         {
             blames.push(format!("activity {activity:?} is held by {} and {token}", other.token));
         }
-        let process = facts.process;
         let before = facts.work_deliveries.entry(activity.clone()).or_default();
-        let least = least_attempt(before, process);
+        let least = least_attempt(before, life);
         if attempt < least {
             blames.push(format!(
                 "activity {activity:?} was handed out as attempt {attempt}, which must be {least} at least"
             ));
         }
-        let is_new = before.process != process;
+        let is_new = before.process != life.number;
         *before = Delivered {
             attempt: least,
-            process,
+            process: life.number,
             processes: before.processes + u32::from(is_new),
             forgiven: false,
         };
     }
-    blames.into_iter().for_each(|blame| scene.blame(blame));
+    blames.into_iter().for_each(|blame| life.scene.blame(blame));
 }
 
-/// How high a delivery must count: as often as it was handed out. A crash may take that back to once, unless the
-/// activity had been through a crash already: then every delivery was written down for good.
-fn least_attempt(before: &Delivered, process: u32) -> u32 {
-    let same_process = before.process == process;
+/// How high a delivery must count: as often as it was handed out. On a store of its own a crash may take that back to
+/// once, unless the activity had been through a crash already: then every delivery was written down for good.
+fn least_attempt(before: &Delivered, life: &Life) -> u32 {
+    let same_process = before.process == life.number || life.scene.config.is_shared();
     match before {
         Delivered { attempt: 0, .. } => 1,
         Delivered { forgiven: true, .. } if !same_process => 1,
@@ -109,9 +123,9 @@ fn work_of<'a>(facts: &'a mut Facts, token: &str) -> Option<(&'a Activity, &'a m
 }
 
 /// An ack of a turn begins or ends; tells the instance.
-pub fn acking_turn(scene: &Scene, token: &str, acking: bool) -> Option<String> {
-    let high_ms = scene.clock.high_ms();
-    let facts = &mut *scene.facts.lock();
+pub fn acking_turn(life: &Life, token: &str, acking: bool) -> Option<String> {
+    let high_ms = life.high_ms();
+    let facts = &mut *life.scene.facts.lock();
     let (instance, held) = turn_of(facts, token)?;
     // One whose lease has run out may be held by somebody else before the ack is refused.
     held.acking = acking && held.until_ms > high_ms;
@@ -119,17 +133,17 @@ pub fn acking_turn(scene: &Scene, token: &str, acking: bool) -> Option<String> {
 }
 
 /// An ack of an activity begins or ends.
-pub fn acking_work(scene: &Scene, token: &str, acking: bool) {
-    let high_ms = scene.clock.high_ms();
-    let facts = &mut *scene.facts.lock();
+pub fn acking_work(life: &Life, token: &str, acking: bool) {
+    let high_ms = life.high_ms();
+    let facts = &mut *life.scene.facts.lock();
     if let Some((_, held)) = work_of(facts, token) {
         held.acking = acking && held.until_ms > high_ms;
     }
 }
 
 /// A turn was acknowledged.
-pub fn turn_done(scene: &Scene, instance: &str, token: &str) {
-    let facts = &mut *scene.facts.lock();
+pub fn turn_done(life: &Life, instance: &str, token: &str) {
+    let facts = &mut *life.scene.facts.lock();
     if facts.turn_claims.get(instance).is_some_and(|held| held.token == token) {
         facts.turn_claims.remove(instance);
     }
@@ -137,22 +151,26 @@ pub fn turn_done(scene: &Scene, instance: &str, token: &str) {
 }
 
 /// An activity was acknowledged.
-pub fn work_done(scene: &Scene, token: &str) {
-    scene.facts.lock().work_claims.retain(|_, held| held.token != token);
+pub fn work_done(life: &Life, token: &str) {
+    life.scene
+        .facts
+        .lock()
+        .work_claims
+        .retain(|_, held| held.token != token);
 }
 
 /// A caller that was dropped in the middle of an ack: what becomes of its claim is not seen.
 pub struct Unseen<'a> {
-    scene: &'a Scene,
+    life: &'a Life,
     token: &'a str,
     seen: bool,
 }
 
 impl<'a> Unseen<'a> {
     /// An ack begins.
-    pub fn new(scene: &'a Scene, token: &'a str) -> Self {
+    pub fn new(life: &'a Life, token: &'a str) -> Self {
         Self {
-            scene,
+            life,
             token,
             seen: false,
         }
@@ -166,10 +184,11 @@ impl<'a> Unseen<'a> {
 
 impl Drop for Unseen<'_> {
     fn drop(&mut self) {
-        if self.seen {
+        // Whether the ack of a process that died took effect is seen by its commit.
+        if self.seen || self.life.is_over() {
             return;
         }
-        let facts = &mut *self.scene.facts.lock();
+        let facts = &mut *self.life.scene.facts.lock();
         if let Some(instance) = turn_of(facts, self.token).map(|(instance, _)| instance.clone()) {
             facts.turn_claims.remove(&instance);
             facts.turn_deliveries.remove(&instance);
@@ -179,8 +198,8 @@ impl Drop for Unseen<'_> {
 }
 
 /// A turn was given back. It may come back without messages that were hidden for a while, and count lower.
-pub fn turn_given_back(scene: &Scene, token: &str) {
-    let facts = &mut *scene.facts.lock();
+pub fn turn_given_back(life: &Life, token: &str) {
+    let facts = &mut *life.scene.facts.lock();
     let Some(instance) = turn_of(facts, token).map(|(instance, _)| instance.clone()) else {
         return;
     };
@@ -189,8 +208,8 @@ pub fn turn_given_back(scene: &Scene, token: &str) {
 }
 
 /// An activity was given back.
-pub fn work_given_back(scene: &Scene, token: &str, forgiven: bool) {
-    let facts = &mut *scene.facts.lock();
+pub fn work_given_back(life: &Life, token: &str, forgiven: bool) {
+    let facts = &mut *life.scene.facts.lock();
     let Some(activity) = work_of(facts, token).map(|(activity, _)| activity.clone()) else {
         return;
     };
@@ -200,26 +219,24 @@ pub fn work_given_back(scene: &Scene, token: &str, forgiven: bool) {
     }
 }
 
-/// A lease on a turn was renewed, or not.
-pub fn turn_renewed(scene: &Scene, token: &str, lease: Duration, renewed: bool) {
-    let until_ms = until_ms(scene, lease);
-    let facts = &mut *scene.facts.lock();
+/// A lease on a turn was renewed, or not, by a call that began at `from_ms`.
+pub fn turn_renewed(life: &Life, token: &str, from_ms: u64, lease: Duration, renewed: bool) {
+    let facts = &mut *life.scene.facts.lock();
     if let Some((_, held)) = turn_of(facts, token)
         && renewed
     {
-        held.until_ms = until_ms;
+        held.renew(from_ms, lease);
     }
 }
 
 /// A lease on an activity was renewed; or it was not, because it was cancelled or has run out.
-pub fn work_renewed(scene: &Scene, token: &str, lease: Duration, renewed: bool) {
-    let until_ms = until_ms(scene, lease);
-    let facts = &mut *scene.facts.lock();
+pub fn work_renewed(life: &Life, token: &str, from_ms: u64, lease: Duration, renewed: bool) {
+    let facts = &mut *life.scene.facts.lock();
     let Some((activity, held)) = work_of(facts, token) else {
         return;
     };
     if renewed {
-        held.until_ms = until_ms;
+        held.renew(from_ms, lease);
     } else {
         let activity = activity.clone();
         facts.work_claims.remove(&activity);

@@ -1,7 +1,9 @@
 //! What a run is made of: everything that a seed decides.
 
 use crate::fault::{Fault, Rates};
-use crate::program::{Ending, Flow, Step};
+use crate::maker::{Size, flow};
+use crate::member::Member;
+use crate::program::Flow;
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -33,6 +35,43 @@ pub struct Config {
     pub turn_dispatchers: usize,
     /// Dispatchers of activities.
     pub work_dispatchers: usize,
+    /// The processes that live at once on a store that they share. None: one process after another, on a store that
+    /// belongs to it.
+    #[serde(default)]
+    pub members: Vec<Member>,
+    /// How long a process may not see what others committed.
+    #[serde(default)]
+    pub lag_ms: u64,
+    /// How many signals are lost, late or doubled, in millionths.
+    #[serde(default)]
+    pub signal_faults: u32,
+}
+
+/// Who uses a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// One process after another.
+    Alone,
+    /// Several processes at once.
+    Shared,
+}
+
+impl Kind {
+    /// The run of a seed.
+    pub fn of_seed(self, seed: u64) -> Config {
+        match self {
+            Self::Alone => Config::of_seed(seed),
+            Self::Shared => Config::shared_of_seed(seed),
+        }
+    }
+
+    /// Its name, as the command line has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Alone => "alone",
+            Self::Shared => "shared",
+        }
+    }
 }
 
 impl Config {
@@ -51,13 +90,50 @@ impl Config {
             held_body_bytes: 1 << 14,
             turn_dispatchers: 2,
             work_dispatchers: 2,
+            members: Vec::new(),
+            lag_ms: 0,
+            signal_faults: 0,
         }
     }
 
-    /// The run of a seed.
+    /// Whether several processes share the store.
+    pub fn is_shared(&self) -> bool {
+        !self.members.is_empty()
+    }
+
+    /// The run of a seed in which several processes share the store.
+    pub fn shared_of_seed(seed: u64) -> Self {
+        let chance = &mut Rng::with_seed(seed.wrapping_mul(0x9E6C_63D0_976A_8F2D) ^ 0x5AA4ED);
+        let flows = (0..chance.usize(1..5)).map(|n| flow(chance, n, Size::Large)).collect();
+        let count = chance.usize(1..5);
+        let mut config = Self {
+            seed,
+            rates: Rates {
+                twice: rate(chance) / 2,
+                freeze_before: rate(chance) / 20,
+                freeze_after: rate(chance) / 20,
+                ..rates(chance)
+            },
+            latency_ms: chance.choice([0, 3, 3, 50]).unwrap_or_default(),
+            cache_bytes: if chance.u8(0..3) == 0 { 0 } else { 1 << 27 },
+            held_body_bytes: if chance.u8(0..4) == 0 { 0 } else { 1 << 14 },
+            members: (0..count).map(|n| Member::by_chance(chance, n)).collect(),
+            lag_ms: chance.choice([0, 0, 40, 3_000]).unwrap_or_default(),
+            signal_faults: chance.choice([0, 100_000, 1_000_000]).unwrap_or_default(),
+            ..Self::calm(flows)
+        };
+        if chance.bool() {
+            for _ in 0..chance.usize(1..5) {
+                config.faults.insert(chance.u64(0..300), death(chance));
+            }
+        }
+        config
+    }
+
+    /// The run of a seed in which one process after another has the store for itself.
     pub fn of_seed(seed: u64) -> Self {
         let chance = &mut Rng::with_seed(seed.wrapping_mul(0x2545_F491_4F6C_DD1D) ^ 0x5EED);
-        let flows = (0..chance.usize(1..6)).map(|n| flow(chance, n)).collect();
+        let flows = (0..chance.usize(1..6)).map(|n| flow(chance, n, Size::Usual)).collect();
         let mut config = Self {
             seed,
             rates: rates(chance),
@@ -70,11 +146,7 @@ impl Config {
         };
         if chance.bool() {
             for _ in 0..chance.usize(1..5) {
-                let fault = if chance.bool() {
-                    Fault::KillBefore
-                } else {
-                    Fault::KillAfter
-                };
+                let fault = death(chance);
                 config.faults.insert(chance.u64(0..120), fault);
             }
         }
@@ -108,118 +180,29 @@ impl Config {
     }
 }
 
+fn death(chance: &mut Rng) -> Fault {
+    if chance.bool() {
+        Fault::KillBefore
+    } else {
+        Fault::KillAfter
+    }
+}
+
+fn rate(chance: &mut Rng) -> u32 {
+    let most = [0, 0, 2_000, 20_000, 60_000];
+    let at = chance.usize(0..most.len());
+    most.get(at).copied().unwrap_or_default()
+}
+
 fn rates(chance: &mut Rng) -> Rates {
-    let mut rate = || {
-        let most = [0, 0, 2_000, 20_000, 60_000];
-        let at = chance.usize(0..most.len());
-        most.get(at).copied().unwrap_or_default()
-    };
     Rates {
-        throttled: rate(),
-        unavailable: rate(),
-        outage: rate() / 4,
-        lost_reply: rate(),
-        lost_request: rate(),
-        slow_before: rate() / 2,
-        slow_after: rate() / 2,
-    }
-}
-
-fn flow(chance: &mut Rng, n: usize) -> Flow {
-    let name = format!("f{n}");
-    let ending = match chance.u8(0..10) {
-        0 | 1 => Ending::Cancel,
-        2 => Ending::Delete,
-        3 => Ending::ForceDelete,
-        4 => Ending::Prune,
-        _ => Ending::Stay,
-    };
-    let mut maker = Maker {
-        chance,
-        root: name.clone(),
-        made: 0,
-    };
-    let count = maker.chance.usize(1..7);
-    let mut steps = maker.steps(count, 0);
-    match ending {
-        Ending::Cancel if maker.chance.bool() => steps.push(Step::LingerBoth(maker.name("child"))),
-        Ending::Cancel => steps.push(Step::Linger),
-        // Who force-deletes an instance while its children are being born leaves orphans; the runtime says so.
-        Ending::ForceDelete => {
-            steps.retain(|step| !matches!(step, Step::Child(..)));
-            steps.push(Step::Linger);
-        }
-        _ if maker.chance.u8(0..12) == 0 => steps.push(Step::Fail),
-        _ => {}
-    }
-    Flow {
-        name,
-        steps,
-        ending,
-        start_ms: if chance.bool() { 0 } else { chance.u64(0..20_000) },
-    }
-}
-
-struct Maker<'a> {
-    chance: &'a mut Rng,
-    root: String,
-    made: u32,
-}
-
-impl Maker<'_> {
-    fn name(&mut self, what: &str) -> String {
-        self.made += 1;
-        format!("{}-{what}{}", self.root, self.made)
-    }
-
-    fn steps(&mut self, count: usize, depth: u32) -> Vec<Step> {
-        (0..count).map(|_| self.step(depth)).collect()
-    }
-
-    fn step(&mut self, depth: u32) -> Step {
-        let key = |chance: &mut Rng| format!("k{}", chance.u8(0..3));
-        match self.chance.u8(0..26) {
-            0..=4 => self.call(),
-            5 => Step::Retry(self.chance.u32(1..4)),
-            6 | 7 => Step::Fan(self.chance.u32(2..14)),
-            8 => Step::Nap(self.chance.u64(1..5)),
-            9 | 10 => Step::Race(self.chance.u64(0..30_000), self.chance.u64(1..4)),
-            11 | 12 if depth < 2 => {
-                let name = self.chance.bool().then(|| self.name("child"));
-                let count = self.chance.usize(1..4);
-                Step::Child(name, self.steps(count, depth + 1))
-            }
-            13 if depth == 0 => {
-                let name = self.name("apart");
-                let count = self.chance.usize(1..3);
-                Step::Detach(name, self.steps(count, depth + 1))
-            }
-            14 | 15 if depth == 0 => Step::Event(self.name("event")),
-            16..=18 if depth == 0 => Step::Queue(self.chance.u32(1..4)),
-            19 | 20 => Step::Again,
-            21 | 22 => Step::Set(key(self.chance), format!("v{}", self.chance.u8(..))),
-            23 if self.chance.bool() => Step::Clear(key(self.chance)),
-            23 => Step::ClearAll,
-            24 => Step::Values,
-            25 => Step::Status(format!("s{}", self.chance.u8(..))),
-            _ => self.call(),
-        }
-    }
-
-    fn call(&mut self) -> Step {
-        Step::Call {
-            ms: match self.chance.u8(0..6) {
-                0 | 1 => 0,
-                2 => self.chance.u64(0..60_000),
-                _ => self.chance.u64(0..300),
-            },
-            tag: (self.chance.u8(0..6) == 0).then(|| "gpu".to_owned()),
-            session: (self.chance.u8(0..5) == 0).then(|| format!("session{}", self.chance.u8(0..2))),
-            bytes: if self.chance.u8(0..12) == 0 {
-                self.chance.usize(0..60_000)
-            } else {
-                10
-            },
-        }
+        throttled: rate(chance),
+        unavailable: rate(chance),
+        outage: rate(chance) / 4,
+        lost_reply: rate(chance),
+        lost_request: rate(chance),
+        slow_before: rate(chance) / 2,
+        slow_after: rate(chance) / 2,
+        ..Rates::default()
     }
 }

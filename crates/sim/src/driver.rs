@@ -1,11 +1,12 @@
 //! The clients: starts, events, messages, cancellations, deletions; each until it is acknowledged.
 
 use crate::clock::pause;
+use crate::hub::{Hub, Port};
 use crate::program::{Ending, Fate, Flow};
 use crate::scene::Scene;
 use crate::workflow::{NAME, QUEUE, script_of};
-use duroxide::providers::{InstanceFilter, Provider, ProviderError, PruneOptions};
-use duroxide::{Client, Event, EventKind};
+use duroxide::providers::{InstanceFilter, ProviderError, PruneOptions};
+use duroxide::{Event, EventKind};
 use futures::future::join_all;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,21 +14,28 @@ use std::sync::Arc;
 /// How long a client waits before it asks again, at first and at most.
 const GLANCE_MS: (u64, u64) = (200, 20_000);
 
-/// The clients of one process.
+/// The clients.
 pub struct Driver {
     scene: Arc<Scene>,
-    store: Arc<dyn Provider>,
-    client: Client,
+    hub: Arc<Hub>,
 }
 
 impl Driver {
-    /// Clients of this provider.
-    pub fn new(scene: Arc<Scene>, store: Arc<dyn Provider>) -> Self {
-        Self {
-            client: Client::new(Arc::clone(&store)),
-            scene,
-            store,
-        }
+    /// Clients that live in these processes.
+    pub fn new(scene: Arc<Scene>, hub: Arc<Hub>) -> Self {
+        Self { scene, hub }
+    }
+
+    /// Asks the process in which the clients of an instance live.
+    async fn ask<T, E: std::fmt::Debug>(
+        &self,
+        instance: &str,
+        question: impl AsyncFnOnce(&Port) -> Result<T, E>,
+    ) -> Result<T, String> {
+        let port = self.hub.port(home(instance)).await;
+        let answer = port.within(question(&port)).await;
+        let answer = answer.ok_or("the process died before it answered")?;
+        answer.map_err(|why| format!("{why:?}"))
     }
 
     /// Drives every workflow to its end.
@@ -39,19 +47,19 @@ impl Driver {
         if self.scene.facts.lock().finished.contains(&flow.name) {
             return;
         }
-        let wait_ms = flow.start_ms.saturating_sub(self.scene.clock.true_ms());
+        let wait_ms = flow.start_ms.saturating_sub(self.scene.time.now_ms());
         if wait_ms > 0 {
             pause(wait_ms).await;
         }
         let input = script_of(flow.steps.clone()).unwrap_or_default();
-        self.call(&flow.name, "start", |_| {
-            self.client.start_orchestration(&flow.name, NAME, input.clone())
+        self.call(&flow.name, "start", async |port, _| {
+            port.client.start_orchestration(&flow.name, NAME, input.clone()).await
         })
         .await;
         for number in 0..flow.messages() {
-            let send = |attempt| {
-                self.client
-                    .enqueue_event(&flow.name, QUEUE, format!("{number}.{attempt}"))
+            let send = async |port: &Port, attempt: u32| {
+                let message = format!("{number}.{attempt}.{}", port.sender());
+                port.client.enqueue_event(&flow.name, QUEUE, message).await
             };
             self.call(&flow.name, &format!("message {number}"), send).await;
         }
@@ -59,8 +67,8 @@ impl Driver {
             if !self.acked(&flow.name, &event) {
                 self.until_waiting(&flow.name, &event, execution).await;
             }
-            self.call(&flow.name, &event, |_| {
-                self.client.raise_event(&flow.name, &event, &event)
+            self.call(&flow.name, &event, async |port, _| {
+                port.client.raise_event(&flow.name, &event, &event).await
             })
             .await;
         }
@@ -84,8 +92,10 @@ impl Driver {
             Ending::Stay | Ending::Delete => {}
         }
         if flow.ending == Ending::Cancel {
-            self.call(name, "cancel", |_| self.client.cancel_instance(name, "enough"))
-                .await;
+            self.call(name, "cancel", async |port, _| {
+                port.client.cancel_instance(name, "enough").await
+            })
+            .await;
         }
         let fates = flow.fates();
         if flow.ending == Ending::ForceDelete {
@@ -112,8 +122,10 @@ impl Driver {
             .filter(|(_, fate)| fate.deleted)
             .map(|(name, _)| name.clone());
         self.scene.facts.lock().deleted.extend(gone);
-        self.call(name, "delete", |_| self.client.delete_instance(name, force))
-            .await;
+        self.call(name, "delete", async |port, _| {
+            port.client.delete_instance(name, force).await
+        })
+        .await;
     }
 
     /// The same, as one of many that pass a filter.
@@ -127,8 +139,10 @@ impl Driver {
             instance_ids: Some(vec![name.to_owned()]),
             ..InstanceFilter::default()
         };
-        self.call(name, "delete", |_| self.client.delete_instance_bulk(filter()))
-            .await;
+        self.call(name, "delete", async |port, _| {
+            port.client.delete_instance_bulk(filter()).await
+        })
+        .await;
     }
 
     async fn prune(&self, name: &str, call: &str) {
@@ -136,8 +150,10 @@ impl Driver {
             keep_last: Some(1),
             ..PruneOptions::default()
         };
-        self.call(name, call, |_| self.client.prune_executions(name, options()))
-            .await;
+        self.call(name, call, async |port, _| {
+            port.client.prune_executions(name, options()).await
+        })
+        .await;
     }
 
     fn acked(&self, instance: &str, call: &str) -> bool {
@@ -146,11 +162,12 @@ impl Driver {
     }
 
     /// Makes a call until it is acknowledged, unless it was in a process before.
-    async fn call<T, E, F>(&self, instance: &str, call: &str, make: impl Fn(u32) -> F)
-    where
-        F: Future<Output = Result<T, E>>,
-        E: std::fmt::Debug,
-    {
+    async fn call<T, E: std::fmt::Debug>(
+        &self,
+        instance: &str,
+        call: &str,
+        make: impl AsyncFn(&Port, u32) -> Result<T, E>,
+    ) {
         let name = (instance.to_owned(), call.to_owned());
         for round in 0_u64.. {
             let attempt = {
@@ -164,18 +181,18 @@ impl Driver {
             };
             self.scene
                 .trace(|| format!("client {instance} {call} attempt {attempt}"));
-            let outcome = make(attempt).await;
+            let outcome = self.ask(instance, async |port| make(port, attempt).await).await;
             match outcome {
                 Ok(_) => {
                     self.scene.facts.lock().acked.insert(name.clone());
                     return;
                 }
                 // A deletion or pruning that was made and not acknowledged finds nothing the second time.
-                Err(why) if attempt > 1 && format!("{why:?}").contains("NotFound") => {
+                Err(why) if attempt > 1 && why.contains("NotFound") => {
                     self.scene.facts.lock().acked.insert(name.clone());
                     return;
                 }
-                Err(why) => self.scene.trace(|| format!("client {instance} {call}: {why:?}")),
+                Err(why) => self.scene.trace(|| format!("client {instance} {call}: {why}")),
             }
             pause((1_000 * (round + 1)).min(GLANCE_MS.1)).await;
         }
@@ -213,7 +230,10 @@ impl Driver {
     async fn until(&self, instance: &str, enough: impl Fn(&[Event]) -> bool) {
         let mut wait_ms = GLANCE_MS.0;
         loop {
-            if self.store.read(instance).await.is_ok_and(|history| enough(&history)) {
+            let history = self
+                .ask(instance, async |port| port.provider.read(instance).await)
+                .await;
+            if history.is_ok_and(|history| enough(&history)) {
                 return;
             }
             pause(wait_ms).await;
@@ -225,7 +245,7 @@ impl Driver {
     async fn check_fate(&self, instance: &str, fate: &Fate) {
         let mut wait_ms = GLANCE_MS.0;
         loop {
-            match self.fate(instance).await {
+            match self.ask(instance, async |port| fate_of(port, instance).await).await {
                 // Before a slow commit is answered, one reader may see it and the next may not.
                 Ok(seen) if seen != *fate && wait_ms < GLANCE_MS.1 => pause(wait_ms).await,
                 Ok(seen) => {
@@ -240,31 +260,31 @@ impl Driver {
             wait_ms = (wait_ms * 2).min(GLANCE_MS.1);
         }
     }
+}
 
-    /// What became of an instance that has ended.
-    async fn fate(&self, instance: &str) -> Result<Fate, ProviderError> {
-        let history = self.store.read(instance).await?;
-        let values = self.store.get_kv_all_values(instance).await?;
-        let status = self.store.get_custom_status(instance, 0).await?;
-        let result = match end_of(&history) {
-            Some(EventKind::OrchestrationCompleted { output }) => Some(Ok(output.clone())),
-            Some(EventKind::OrchestrationFailed { details }) => match details {
-                duroxide::ErrorDetails::Application {
-                    kind: duroxide::AppErrorKind::Cancelled { .. },
-                    ..
-                } => None,
-                duroxide::ErrorDetails::Application { message, .. } => Some(Err(message.clone())),
-                other => Some(Err(format!("{other:?}"))),
-            },
-            _ => Some(Err("the history has no end".to_owned())),
-        };
-        Ok(Fate {
-            result,
-            values: values.into_iter().collect(),
-            status: status.and_then(|(status, _)| status),
-            deleted: false,
-        })
-    }
+/// What became of an instance that has ended.
+async fn fate_of(port: &Port, instance: &str) -> Result<Fate, ProviderError> {
+    let history = port.provider.read(instance).await?;
+    let values = port.provider.get_kv_all_values(instance).await?;
+    let status = port.provider.get_custom_status(instance, 0).await?;
+    let result = match end_of(&history) {
+        Some(EventKind::OrchestrationCompleted { output }) => Some(Ok(output.clone())),
+        Some(EventKind::OrchestrationFailed { details }) => match details {
+            duroxide::ErrorDetails::Application {
+                kind: duroxide::AppErrorKind::Cancelled { .. },
+                ..
+            } => None,
+            duroxide::ErrorDetails::Application { message, .. } => Some(Err(message.clone())),
+            other => Some(Err(format!("{other:?}"))),
+        },
+        _ => Some(Err("the history has no end".to_owned())),
+    };
+    Ok(Fate {
+        result,
+        values: values.into_iter().collect(),
+        status: status.and_then(|(status, _)| status),
+        deleted: false,
+    })
 }
 
 fn ended(history: &[Event]) -> bool {
@@ -280,4 +300,10 @@ fn end_of(history: &[Event]) -> Option<&EventKind> {
         )
     };
     history.iter().map(|event| &event.kind).find(|kind| ends(kind))
+}
+
+/// Where the clients of an instance live.
+fn home(instance: &str) -> usize {
+    let root = instance.split('-').next().unwrap_or(instance);
+    root.bytes().map(usize::from).sum()
 }

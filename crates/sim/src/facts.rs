@@ -1,16 +1,22 @@
 //! What was seen in a run, kept apart from the store: the processes die, this does not.
 
+use crate::life::Life;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// An activity: instance, execution, and the event that scheduled it.
 pub type Activity = (String, u64, u64);
 
 /// A turn or an activity that somebody holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Held {
     /// The token that names the claim.
     pub token: String,
-    /// When its lease runs out, by the wall clock.
+    /// Who holds it.
+    pub holder: Arc<Life>,
+    /// When its lease began, by its holder's wall clock.
+    pub from_ms: u64,
+    /// When its lease runs out, by its holder's wall clock.
     pub until_ms: u64,
     /// Whether its holder waits for the answer to its ack.
     pub acking: bool,
@@ -38,10 +44,12 @@ pub struct Facts {
     trace: Option<Vec<String>>,
     /// What must not have happened.
     pub violations: Vec<String>,
-    /// Which process runs, counted from 1.
+    /// How many processes have begun.
     pub process: u32,
     /// Turns that were acknowledged.
     pub turns: Vec<Turn>,
+    /// Where each of them began: instance, execution, and the id of its first event.
+    pub first_events: BTreeSet<(String, u64, u64)>,
     /// Activities that were ever stored.
     pub scheduled: BTreeSet<Activity>,
     /// Activities whose result was acknowledged.
@@ -92,12 +100,15 @@ impl Facts {
         self.trace.take().unwrap_or_default()
     }
 
-    /// A process begins: claims died with the one before.
-    pub fn begin_process(&mut self) {
+    /// A process begins, and is given its number. On a store of its own, claims died with the one before.
+    pub fn begin_process(&mut self, is_shared: bool) -> u32 {
         self.process += 1;
-        self.turn_claims.clear();
-        self.work_claims.clear();
-        // Between processes a turn may be made of other messages.
-        self.turn_deliveries.clear();
+        if !is_shared {
+            self.turn_claims.clear();
+            self.work_claims.clear();
+            // Between processes a turn may be made of other messages.
+            self.turn_deliveries.clear();
+        }
+        self.process
     }
 }

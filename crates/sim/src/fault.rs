@@ -42,6 +42,13 @@ pub enum Fault {
     KillBefore,
     /// The process dies right after it happened.
     KillAfter,
+    /// It happens, and is tried again: a client library did not see the first answer. What the second try says
+    /// tells nothing.
+    Twice,
+    /// The process stops for so many milliseconds before it happens.
+    FreezeBefore(u64),
+    /// It happens, and the process stops for so many milliseconds before it learns of it.
+    FreezeAfter(u64),
 }
 
 impl Fault {
@@ -57,11 +64,15 @@ impl Fault {
             Self::SlowAfter(_) => "slow after",
             Self::KillBefore => "kill before",
             Self::KillAfter => "kill after",
+            Self::Twice => "twice",
+            Self::FreezeBefore(_) => "freeze before",
+            Self::FreezeAfter(_) => "freeze after",
         }
     }
 
-    /// Every kind once, as the sweep uses them: slow beyond every lease, out for most of the engine's patience.
-    pub const ALL: [Self; 9] = [
+    /// What can go wrong on a store that belongs to one process, as the sweep uses it: slow beyond every lease, out
+    /// for most of the engine's patience.
+    pub const ALONE: [Self; 9] = [
         Self::Throttled(700),
         Self::Unavailable,
         Self::Outage(3_000),
@@ -71,6 +82,22 @@ impl Fault {
         Self::SlowAfter(40_000),
         Self::KillBefore,
         Self::KillAfter,
+    ];
+
+    /// What can go wrong on a store that many share.
+    pub const SHARED: [Self; 12] = [
+        Self::Throttled(700),
+        Self::Unavailable,
+        Self::Outage(3_000),
+        Self::LostReply,
+        Self::LostRequest,
+        Self::SlowBefore(40_000),
+        Self::SlowAfter(40_000),
+        Self::KillBefore,
+        Self::KillAfter,
+        Self::Twice,
+        Self::FreezeBefore(40_000),
+        Self::FreezeAfter(40_000),
     ];
 }
 
@@ -91,6 +118,15 @@ pub struct Rates {
     pub slow_before: u32,
     /// [`Fault::SlowAfter`].
     pub slow_after: u32,
+    /// [`Fault::Twice`].
+    #[serde(default)]
+    pub twice: u32,
+    /// [`Fault::FreezeBefore`].
+    #[serde(default)]
+    pub freeze_before: u32,
+    /// [`Fault::FreezeAfter`].
+    #[serde(default)]
+    pub freeze_after: u32,
 }
 
 impl Rates {
@@ -120,7 +156,16 @@ impl Rates {
         if hit(self.slow_before) {
             return Some(Fault::SlowBefore(slowness(chance)));
         }
-        hit(self.slow_after).then(|| Fault::SlowAfter(slowness(chance)))
+        if hit(self.slow_after) {
+            return Some(Fault::SlowAfter(slowness(chance)));
+        }
+        if hit(self.twice) {
+            return Some(Fault::Twice);
+        }
+        if hit(self.freeze_before) {
+            return Some(Fault::FreezeBefore(slowness(chance)));
+        }
+        hit(self.freeze_after).then(|| Fault::FreezeAfter(slowness(chance)))
     }
 }
 
@@ -164,7 +209,7 @@ impl fmt::Display for Tally {
         for operation in operations {
             write!(f, "{:>10}", format!("{operation:?}").to_lowercase())?;
         }
-        for fault in Fault::ALL {
+        for fault in Fault::SHARED {
             write!(f, "\n{:<14}", fault.name())?;
             for operation in operations {
                 let count = self.0.get(&(fault.name(), operation)).copied().unwrap_or_default();

@@ -1,33 +1,45 @@
 //! The simulator can fail: it must find an engine that is broken on purpose.
 
-use crate::config::Config;
+use crate::config::Kind;
 use crate::run::run;
 use crate::sweep;
 use perennial_workflow::testing::{Mutation, mutate};
 
-/// Every way to break the engine, and a seed that is known to find it; `None` where only the sweep does.
-pub const MUTATIONS: [(Mutation, Option<u64>); 21] = [
-    (Mutation::SkipFence, Some(194)),
-    (Mutation::LeaseFromFetchStart, Some(9)),
-    (Mutation::DropClaimed, Some(148)),
-    (Mutation::ForgetWakeUp, Some(0)),
-    (Mutation::SkipAttempt, Some(0)),
-    (Mutation::ForgetCrash, Some(6)),
-    (Mutation::PublishBeforeCommit, Some(0)),
-    (Mutation::KeepConsumed, Some(0)),
-    (Mutation::LoseMessage, Some(1)),
-    (Mutation::SendTwice, Some(0)),
-    (Mutation::StaleSnapshot, Some(0)),
-    (Mutation::IgnoreCancelled, Some(0)),
-    (Mutation::Relaxed, Some(1)),
-    (Mutation::EarlyTimers, Some(0)),
-    (Mutation::NewestFirst, Some(10)),
-    (Mutation::ReviveLapsed, Some(316)),
-    (Mutation::PruneCurrent, Some(400)),
-    (Mutation::TrustSuccess, Some(2)),
-    (Mutation::TrustFailure, Some(10)),
-    (Mutation::HandOutLapsed, Some(2)),
-    (Mutation::DeleteUnderWay, None),
+/// Where a broken engine is known to be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// By this seed.
+    Seed(u64),
+    /// In the sweep.
+    Sweep,
+}
+
+/// A way to break the engine, who uses the store, and where it is known to be found.
+pub type Broken = (Mutation, Kind, Where);
+
+/// Every way to break the engine.
+pub const MUTATIONS: &[Broken] = &[
+    (Mutation::SkipFence, Kind::Alone, Where::Seed(194)),
+    (Mutation::LeaseFromFetchStart, Kind::Alone, Where::Seed(23)),
+    (Mutation::DropClaimed, Kind::Alone, Where::Seed(148)),
+    (Mutation::ForgetWakeUp, Kind::Alone, Where::Seed(0)),
+    (Mutation::SkipAttempt, Kind::Alone, Where::Seed(0)),
+    (Mutation::ForgetCrash, Kind::Alone, Where::Seed(6)),
+    (Mutation::PublishBeforeCommit, Kind::Alone, Where::Seed(0)),
+    (Mutation::KeepConsumed, Kind::Alone, Where::Seed(0)),
+    (Mutation::LoseMessage, Kind::Alone, Where::Seed(1)),
+    (Mutation::SendTwice, Kind::Alone, Where::Seed(0)),
+    (Mutation::StaleSnapshot, Kind::Alone, Where::Seed(0)),
+    (Mutation::IgnoreCancelled, Kind::Alone, Where::Seed(0)),
+    (Mutation::Relaxed, Kind::Alone, Where::Seed(1)),
+    (Mutation::EarlyTimers, Kind::Alone, Where::Seed(0)),
+    (Mutation::NewestFirst, Kind::Alone, Where::Seed(10)),
+    (Mutation::ReviveLapsed, Kind::Alone, Where::Seed(316)),
+    (Mutation::PruneCurrent, Kind::Alone, Where::Seed(400)),
+    (Mutation::TrustSuccess, Kind::Alone, Where::Seed(2)),
+    (Mutation::TrustFailure, Kind::Alone, Where::Seed(10)),
+    (Mutation::HandOutLapsed, Kind::Alone, Where::Seed(2)),
+    (Mutation::DeleteUnderWay, Kind::Alone, Where::Sweep),
 ];
 
 /// How a broken engine was found.
@@ -39,25 +51,23 @@ pub struct Found {
     pub violation: String,
 }
 
-/// Looks for a mutation: with a seed that is known to find it, among the seeds up to `seeds`, then in the sweep.
-pub fn hunt(mutation: Mutation, known: Option<u64>, seeds: u64) -> Option<Found> {
+/// Looks for a mutation: where it is known to be found, among the seeds up to `seeds`, in the sweep.
+pub fn hunt((mutation, kind, known): Broken, seeds: u64) -> Option<Found> {
     mutate(Some(mutation));
     let by_seed = |seed: u64| {
-        let violation = run(&Config::of_seed(seed), false).violations.into_iter().next()?;
-        Some(Found {
-            by: format!("seed {seed}"),
-            violation,
-        })
+        let violation = run(&kind.of_seed(seed), false).violations.into_iter().next()?;
+        let by = format!("{} seed {seed}", kind.name());
+        Some(Found { by, violation })
     };
     let in_sweep = || {
-        let (by, violation) = sweep::first_failure()?;
+        let (by, violation) = sweep::first_failure(kind)?;
         Some(Found { by, violation })
     };
     let found = match known {
-        Some(known) => by_seed(known)
+        Where::Seed(known) => by_seed(known)
             .or_else(|| (0..seeds).find_map(by_seed))
             .or_else(in_sweep),
-        None => in_sweep().or_else(|| (0..seeds).find_map(by_seed)),
+        Where::Sweep => in_sweep().or_else(|| (0..seeds).find_map(by_seed)),
     };
     mutate(None);
     found

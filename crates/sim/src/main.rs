@@ -1,8 +1,9 @@
 //! Runs seeds, the sweep, or the hunt for broken engines.
 
-use perennial_sim::hunt::{MUTATIONS, hunt};
+use perennial_sim::hunt::{MUTATIONS, Where, hunt};
 use perennial_sim::sweep::sweep;
-use perennial_sim::{Config, Report, run, shrink};
+use perennial_sim::{Config, Kind, Report, run, shrink};
+use std::ops::Range;
 use std::process::ExitCode;
 
 fn value(args: &[String], name: &str) -> Option<String> {
@@ -33,18 +34,21 @@ fn one(config: &Config, trace: bool) -> ExitCode {
     }
 }
 
-fn many(from: u64, to: u64, threads: usize, most: usize) -> ExitCode {
-    let report = Report::of_seeds(from..to, threads, most);
+fn many(kinds: &[Kind], seeds: Range<u64>, threads: usize, most: usize) -> ExitCode {
+    let report = Report::of_seeds(kinds, seeds, threads, most);
     println!("{report}");
-    for (seed, violations) in &report.failed {
-        println!("\nseed {seed} failed; replay: cargo run -p perennial-sim --release -- --seed {seed} --trace");
+    for (kind, seed, violations) in &report.failed {
+        let kind = kind.name();
+        println!(
+            "\nseed {seed} failed; replay: cargo run -p perennial-sim --release -- --{kind} --seed {seed} --trace"
+        );
         violations
             .iter()
             .take(3)
             .for_each(|violation| println!("  {violation:.600}"));
     }
-    if let Some((seed, _)) = report.failed.first() {
-        let small = shrink(&Config::of_seed(*seed));
+    if let Some((kind, seed, _)) = report.failed.first() {
+        let small = shrink(&kind.of_seed(*seed));
         println!("\nthe smallest run that fails like seed {seed}; replay: --config FILE --trace");
         println!("{}", serde_json::to_string_pretty(&small).unwrap_or_default());
         return ExitCode::FAILURE;
@@ -52,8 +56,8 @@ fn many(from: u64, to: u64, threads: usize, most: usize) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn every_fault(threads: usize) -> ExitCode {
-    let swept = sweep(threads, 5);
+fn every_fault(kind: Kind, threads: usize) -> ExitCode {
+    let swept = sweep(kind, threads, 5);
     for (scenario, runs) in &swept.runs {
         println!("{runs:>6} {scenario}");
     }
@@ -75,8 +79,8 @@ fn every_fault(threads: usize) -> ExitCode {
 
 fn every_mutation() -> ExitCode {
     let mut code = ExitCode::SUCCESS;
-    for (mutation, _) in MUTATIONS {
-        match hunt(mutation, Some(0), 2_000) {
+    for (mutation, kind, _) in MUTATIONS {
+        match hunt((*mutation, *kind, Where::Seed(0)), 2_000) {
             Some(found) => println!("{mutation:?}: {}: {:.160}", found.by, found.violation),
             None => {
                 println!("{mutation:?}: not found");
@@ -87,17 +91,29 @@ fn every_mutation() -> ExitCode {
     code
 }
 
-const USAGE: &str = "usage: perennial-sim --seed N [--trace]
+const USAGE: &str = "usage: perennial-sim [--shared] --seed N [--trace]
        perennial-sim --config FILE [--trace]
-       perennial-sim --seeds A..B [--threads T] [--failures N]
-       perennial-sim --sweep
-       perennial-sim --mutations";
+       perennial-sim [--alone] [--shared] --seeds A..B [--threads T] [--failures N]
+       perennial-sim [--alone] [--shared] --sweep [--threads T]
+       perennial-sim --mutations
+
+--alone   one process after another, on a store that belongs to it
+--shared  several processes at once, on a store that they share";
+
+/// The kinds that were asked for; both, if none was.
+fn kinds(args: &[String]) -> Vec<Kind> {
+    let is_asked = |kind: &Kind| args.iter().any(|arg| arg.strip_prefix("--") == Some(kind.name()));
+    let both = [Kind::Alone, Kind::Shared];
+    let asked: Vec<Kind> = both.into_iter().filter(is_asked).collect();
+    if asked.is_empty() { both.to_vec() } else { asked }
+}
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let trace = args.iter().any(|arg| arg == "--trace");
-    if let Some(seed) = value(&args, "--seed").and_then(|seed| seed.parse().ok()) {
-        return one(&Config::of_seed(seed), trace);
+    let kinds = kinds(&args);
+    if let (Some(seed), Some(kind)) = (value(&args, "--seed").and_then(|seed| seed.parse().ok()), kinds.first()) {
+        return one(&kind.of_seed(seed), trace);
     }
     if let Some(path) = value(&args, "--config") {
         let text = std::fs::read_to_string(&path).unwrap_or_default();
@@ -112,10 +128,14 @@ fn main() -> ExitCode {
     let threads = value(&args, "--threads")
         .and_then(|count| count.parse().ok())
         .unwrap_or(2);
-    match args.first().map(String::as_str) {
-        Some("--sweep") => return every_fault(threads),
-        Some("--mutations") => return every_mutation(),
-        _ => {}
+    let is_asked = |name: &str| args.iter().any(|arg| arg == name);
+    if is_asked("--sweep") {
+        let codes: Vec<ExitCode> = kinds.iter().map(|kind| every_fault(*kind, threads)).collect();
+        let failed = codes.into_iter().find(|code| *code != ExitCode::SUCCESS);
+        return failed.unwrap_or(ExitCode::SUCCESS);
+    }
+    if is_asked("--mutations") {
+        return every_mutation();
     }
     let seeds = value(&args, "--seeds").unwrap_or_else(|| "0..1000".to_owned());
     let most = value(&args, "--failures")
@@ -125,7 +145,7 @@ fn main() -> ExitCode {
         .split_once("..")
         .and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
     match range {
-        Some((from, to)) => many(from, to, threads, most),
+        Some((from, to)) => many(&kinds, from..to, threads, most),
         None => {
             eprintln!("{USAGE}");
             ExitCode::FAILURE

@@ -1,7 +1,7 @@
 //! Generated workflows: what they do, and what must come of it.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Timers are multiples of this: the runtime counts them from the machine's clock, and a whole multiple can be told
 /// from what the machine's clock says however slow the machine is.
@@ -41,6 +41,8 @@ pub enum Step {
     Again,
     /// Sets a value.
     Set(String, String),
+    /// Sets so many values in one turn.
+    SetMany(u32),
     /// Clears a value.
     Clear(String),
     /// Clears all values.
@@ -94,6 +96,12 @@ pub struct Script {
     pub said: String,
     /// How many messages of the queue were read.
     pub read: u32,
+    /// Messages that came before their turn, from a sender whose clock is behind.
+    #[serde(default)]
+    pub early: BTreeSet<u32>,
+    /// The last message of each sender: its number and which try of it.
+    #[serde(default)]
+    pub last: BTreeMap<u32, (u32, u32)>,
 }
 
 /// What must have become of an instance.
@@ -208,6 +216,7 @@ fn imagine(name: &str, steps: &[Step], fates: &mut BTreeMap<String, Fate>) -> Re
             Step::Set(key, value) => {
                 fate.values.insert(key.clone(), value.clone());
             }
+            Step::SetMany(count) => fate.values.extend(many_values(*count)),
             Step::Clear(key) => {
                 fate.values.remove(key);
             }
@@ -229,6 +238,11 @@ fn imagine(name: &str, steps: &[Step], fates: &mut BTreeMap<String, Fate>) -> Re
     let result = fate.result.clone();
     fates.insert(name.to_owned(), fate);
     result.unwrap_or_else(|| Err("cancelled".to_owned()))
+}
+
+/// The values of [`Step::SetMany`].
+pub fn many_values(count: u32) -> impl Iterator<Item = (String, String)> {
+    (0..count).map(|n| (format!("n{n}"), format!("v{n}")))
 }
 
 /// All values, as a workflow tells them.

@@ -1,8 +1,8 @@
 //! Many seeds, and what came of them.
 
-use crate::config::Config;
+use crate::config::Kind;
 use crate::fault::Tally;
-use crate::run::run;
+use crate::run::{Outcome, run};
 use parking_lot::Mutex;
 use perennial_store::{Clock, SystemClock};
 use std::fmt;
@@ -23,12 +23,12 @@ pub struct Report {
     /// What went wrong by design.
     pub tally: Tally,
     /// Seeds that failed, and how.
-    pub failed: Vec<(u64, Vec<String>)>,
+    pub failed: Vec<(Kind, u64, Vec<String>)>,
 }
 
 impl Report {
-    /// Runs seeds on some threads, until all are run or so many have failed.
-    pub fn of_seeds(seeds: Range<u64>, threads: usize, most: usize) -> Self {
+    /// Runs seeds of these kinds on some threads, until all are run or so many have failed.
+    pub fn of_seeds(kinds: &[Kind], seeds: Range<u64>, threads: usize, most: usize) -> Self {
         let began_ms = SystemClock.now_ms();
         let next = AtomicU64::new(seeds.start);
         let report = Mutex::new(Self::default());
@@ -40,14 +40,9 @@ impl Report {
                         if seed >= seeds.end || report.lock().failed.len() >= most {
                             return;
                         }
-                        let outcome = run(&Config::of_seed(seed), false);
-                        let mut report = report.lock();
-                        report.seeds += 1;
-                        report.processes += u64::from(outcome.processes);
-                        report.calls += outcome.calls;
-                        report.tally.add(&outcome.tally);
-                        if !outcome.violations.is_empty() {
-                            report.failed.push((seed, outcome.violations));
+                        for kind in kinds {
+                            let outcome = run(&kind.of_seed(seed), false);
+                            report.lock().add(*kind, seed, outcome);
                         }
                     }
                 });
@@ -57,6 +52,16 @@ impl Report {
         report.took_ms = SystemClock.now_ms().saturating_sub(began_ms).max(1);
         report.failed.sort();
         report
+    }
+
+    fn add(&mut self, kind: Kind, seed: u64, outcome: Outcome) {
+        self.seeds += 1;
+        self.processes += u64::from(outcome.processes);
+        self.calls += outcome.calls;
+        self.tally.add(&outcome.tally);
+        if !outcome.violations.is_empty() {
+            self.failed.push((kind, seed, outcome.violations));
+        }
     }
 }
 

@@ -1,13 +1,17 @@
 //! A run from its configuration to its verdict.
 
+use crate::clock::WallClock;
 use crate::config::Config;
 use crate::fault::{Fault, Tally};
+use crate::life::Life;
 use crate::process::{End, live};
-use crate::scene::{Life, Scene};
+use crate::scene::Scene;
+use crate::world::World;
 use perennial_kv::MemoryDisk;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Once};
+use tokio::runtime::Runtime;
 
 /// What came of a run.
 #[derive(Clone, Debug, Default)]
@@ -52,38 +56,71 @@ pub fn run(config: &Config, trace: bool) -> Outcome {
 }
 
 fn play(scene: &Arc<Scene>) {
+    let played = match scene.config.is_shared() {
+        true => play_together(scene),
+        false => play_in_turn(scene),
+    };
+    if let Err(why) = played {
+        scene.blame(format!("there is no runtime: {why}"));
+    }
+}
+
+/// A runtime whose time has just begun, and stands still until everybody waits.
+fn runtime() -> std::io::Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_time().start_paused(true).build()
+}
+
+/// All processes at once.
+fn play_together(scene: &Arc<Scene>) -> std::io::Result<()> {
+    let runtime = runtime()?;
+    if runtime.block_on(World::play(scene)) == End::Stuck {
+        blame_open(scene);
+    }
+    Ok(())
+}
+
+/// Tells which workflows are not done.
+fn blame_open(scene: &Scene) {
+    let facts = scene.facts.lock();
+    let flows = scene.config.flows.iter().map(|flow| flow.name.clone());
+    let open: Vec<String> = flows.filter(|name| !facts.finished.contains(name)).collect();
+    drop(facts);
+    scene.blame(format!("{open:?} do not come to their end"));
+}
+
+/// One process after another.
+fn play_in_turn(scene: &Arc<Scene>) -> std::io::Result<()> {
     let disk = MemoryDisk::default();
+    let wall = Arc::new(WallClock::default());
     for _ in 0..PROCESSES {
-        let life = Arc::new(Life::default());
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build();
-        let runtime = match runtime {
-            Ok(runtime) => runtime,
-            Err(why) => return scene.blame(format!("no runtime: {why}")),
-        };
-        let end = runtime.block_on(live(scene, &life, &disk));
+        let runtime = runtime()?;
+        let (life, end) = runtime.block_on(async {
+            scene.time.begin();
+            let life = Life::begin(scene, &wall);
+            let end = live(scene, &life, &disk).await;
+            // The next process begins when this one ended.
+            scene.time.now_ms();
+            (life, end)
+        });
         // What destructors and dropped tasks still do is not seen.
         life.end();
         drop(runtime);
         scene.trace(|| format!("process ends: {end:?}"));
         match end {
-            End::Done => return,
+            End::Done => return Ok(()),
             End::Stuck => {
-                let facts = scene.facts.lock();
-                let flows = scene.config.flows.iter().map(|flow| flow.name.clone());
-                let open: Vec<String> = flows.filter(|name| !facts.finished.contains(name)).collect();
-                drop(facts);
-                return scene.blame(format!("{open:?} do not come to their end"));
+                blame_open(scene);
+                return Ok(());
             }
             End::Killed | End::NotOpened => disk.crash(),
         }
         if !scene.facts.lock().violations.is_empty() {
-            return;
+            return Ok(());
         }
     }
     scene.blame(format!("not done after {PROCESSES} processes"));
+    Ok(())
 }
 
 /// The runtime would write to the console.

@@ -1,6 +1,6 @@
 //! What outlives the processes of one run: its configuration, its time, and what was seen.
 
-use crate::clock::SimClock;
+use crate::clock::Time;
 use crate::config::Config;
 use crate::facts::Facts;
 use crate::fault::{Fault, Operation, Tally};
@@ -8,14 +8,13 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use tokio::sync::Notify;
 
 /// One run.
 pub struct Scene {
     /// What is run.
     pub config: Config,
     /// Its time.
-    pub clock: Arc<SimClock>,
+    pub time: Time,
     /// What was seen.
     pub facts: Mutex<Facts>,
     calls: AtomicU64,
@@ -27,46 +26,12 @@ pub struct Scene {
     tally: Mutex<Tally>,
 }
 
-/// One process of a run, from its start to its death.
-#[derive(Default)]
-pub struct Life {
-    dead: AtomicBool,
-    bell: Notify,
-}
-
-impl Life {
-    /// Whether the process has died. What its tasks still do until they are dropped did not happen.
-    pub fn is_over(&self) -> bool {
-        self.dead.load(Ordering::Relaxed)
-    }
-
-    /// Kills the process.
-    pub fn end(&self) {
-        self.dead.store(true, Ordering::Relaxed);
-        self.bell.notify_one();
-    }
-
-    /// Waits for the death of the process.
-    pub async fn ended(&self) {
-        if !self.is_over() {
-            self.bell.notified().await;
-        }
-    }
-
-    /// What a call does that a process made when it was dead: it never returns.
-    pub async fn check(&self) {
-        if self.is_over() {
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
 impl Scene {
     /// Sets the scene.
     pub fn new(config: Config, trace: bool) -> Arc<Self> {
         Arc::new(Self {
             config,
-            clock: Arc::new(SimClock::default()),
+            time: Time::default(),
             facts: Mutex::new(Facts::new(trace)),
             calls: AtomicU64::new(0),
             calls_before_check: AtomicU64::new(0),
@@ -80,7 +45,7 @@ impl Scene {
     /// Numbers a call of the store, and says what goes wrong with it.
     pub fn next_call(&self, operation: Operation) -> (u64, Option<Fault>) {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
-        if self.calm.load(Ordering::Relaxed) {
+        if self.is_calm() {
             return (call, None);
         }
         let fault = match self.config.faults.get(&call) {
@@ -107,14 +72,19 @@ impl Scene {
         self.outage_until_ms.store(0, Ordering::Relaxed);
     }
 
+    /// Whether nothing goes wrong any more.
+    pub fn is_calm(&self) -> bool {
+        self.calm.load(Ordering::Relaxed)
+    }
+
     /// The store is out for a while.
     pub fn out_for(&self, ms: u64) {
-        self.outage_until_ms.store(self.clock.true_ms() + ms, Ordering::Relaxed);
+        self.outage_until_ms.store(self.time.now_ms() + ms, Ordering::Relaxed);
     }
 
     /// Whether the store is out.
     pub fn is_out(&self) -> bool {
-        self.clock.true_ms() < self.outage_until_ms.load(Ordering::Relaxed)
+        self.time.now_ms() < self.outage_until_ms.load(Ordering::Relaxed)
     }
 
     /// How many calls the store has had.
@@ -141,7 +111,7 @@ impl Scene {
     pub fn trace(&self, line: impl FnOnce() -> String) {
         let mut facts = self.facts.lock();
         if facts.is_traced() {
-            let line = format!("{:>9} {}", self.clock.true_ms(), line());
+            let line = format!("{:>9} {}", self.time.now_ms(), line());
             facts.trace(line);
         }
     }

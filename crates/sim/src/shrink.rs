@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::fault::Rates;
+use crate::member::Member;
 use crate::run::{Outcome, run};
 
 /// How often a run is tried at most.
@@ -52,7 +53,55 @@ impl Shrinker {
     }
 }
 
-/// Takes away workflows, steps, faults, kills and jumps as long as the run fails the same way.
+/// Things to make simpler, one by one.
+const SIMPLER: [fn(&mut Config); 4] = [
+    |config| config.lag_ms = 0,
+    |config| config.signal_faults = 0,
+    |config| config.latency_ms = 0,
+    |config| config.flows.iter_mut().for_each(|flow| flow.start_ms = 0),
+];
+
+/// The same, of one process.
+const SIMPLER_MEMBER: [fn(&mut Member); 7] = [
+    |member| *member = Member::generalist(),
+    |member| member.kills_ms.clear(),
+    |member| member.freezes.clear(),
+    |member| member.jumps.clear(),
+    |member| member.bounces_ms.clear(),
+    |member| member.start_ms = 0,
+    |member| member.skew_ms = 0,
+];
+
+impl Shrinker {
+    fn try_instead(&mut self, config: &mut Config, simpler: Config) {
+        if simpler != *config && self.fails(&simpler).is_some() {
+            *config = simpler;
+        }
+    }
+
+    /// Fewer processes, to which less happens.
+    fn calm(&mut self, config: &mut Config) {
+        for member in (1..config.members.len()).rev() {
+            let mut simpler = config.clone();
+            simpler.members.remove(member);
+            self.try_instead(config, simpler);
+        }
+        for change in SIMPLER {
+            let mut simpler = config.clone();
+            change(&mut simpler);
+            self.try_instead(config, simpler);
+        }
+        for n in 0..config.members.len() {
+            for change in SIMPLER_MEMBER {
+                let mut simpler = config.clone();
+                simpler.members.get_mut(n).map(change);
+                self.try_instead(config, simpler);
+            }
+        }
+    }
+}
+
+/// Takes away processes, workflows, steps, faults, kills and jumps as long as the run fails the same way.
 pub fn shrink(config: &Config) -> Config {
     let outcome = run(config, false);
     let Some(first) = outcome.violations.first() else {
@@ -72,6 +121,7 @@ pub fn shrink(config: &Config) -> Config {
     }
     for _ in 0..3 {
         let before = best.clone();
+        shrinker.calm(&mut best);
         shrinker.leave_out(
             &mut best,
             |c| c.flows.len(),

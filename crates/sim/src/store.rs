@@ -1,11 +1,13 @@
 //! A store that fails as it is told.
 
 use crate::clock::pause;
-use crate::facts::Activity;
+use crate::effect::Effect;
 use crate::fault::{Fault, Operation};
-use crate::scene::{Life, Scene};
+use crate::life::Life;
+use crate::network::{Network, lanes};
+use crate::scene::Scene;
+use crate::view::View;
 use async_trait::async_trait;
-use perennial_kv::MemoryStore;
 use perennial_store::{
     Commit, Committed, Counter, Cursor, DuePage, DueQuery, Durability, Error, Key, Limits, ListFilter, ListPage, Op,
     Record, Result, ScanPage, ScanQuery, Sharing, Signals, Store,
@@ -17,36 +19,59 @@ use tokio::sync::Mutex;
 /// A store of one process. Every call may fail, by chance or by its number.
 #[derive(Clone)]
 pub struct SimStore {
-    inner: Arc<MemoryStore>,
-    scene: Arc<Scene>,
+    inner: Arc<dyn Store>,
     life: Arc<Life>,
-    /// Commits take effect in the order in which they were made, however slow the first of them is.
-    line: Arc<Mutex<()>>,
+    /// A store of its own gives effect to commits in the order in which they were made, however slow the first of them
+    /// is. One that is shared makes no such promise.
+    line: Option<Arc<Mutex<()>>>,
+    network: Option<Arc<Network>>,
 }
 
 impl SimStore {
-    /// Wraps a store, for one process.
-    pub fn new(inner: Arc<MemoryStore>, scene: Arc<Scene>, life: Arc<Life>) -> Self {
+    /// The store of a process that has it for itself.
+    pub fn alone(inner: Arc<dyn Store>, life: Arc<Life>) -> Self {
         Self {
             inner,
-            scene,
             life,
-            line: Arc::default(),
+            line: Some(Arc::default()),
+            network: None,
         }
     }
 
-    /// Passes a read on, unless something goes wrong.
+    /// One of many handles of a store.
+    pub fn shared(inner: Arc<dyn Store>, life: Arc<Life>, network: Network) -> Self {
+        Self {
+            inner,
+            life,
+            line: None,
+            network: Some(Arc::new(network)),
+        }
+    }
+
+    fn scene(&self) -> &Scene {
+        &self.life.scene
+    }
+
+    /// Passes a read on, unless something goes wrong. It may be answered from a replica that lags.
     async fn read<T>(
         &self,
         operation: Operation,
         what: impl FnOnce() -> String,
         effect: impl Future<Output = Result<T>>,
+        stale: impl FnOnce(&View, u64) -> Option<T>,
     ) -> Result<T> {
-        self.life.check().await;
-        let (call, fault) = self.scene.next_call(operation);
+        self.life.pass().await;
+        let (call, fault) = self.scene().next_call(operation);
         self.note(call, fault, what);
         self.hesitate(call, fault).await?;
-        let answer = effect.await;
+        let lagging = self.network.as_ref().and_then(|network| {
+            let until_ms = network.sees_until_ms(self.scene(), call)?;
+            stale(network.view()?, until_ms)
+        });
+        let answer = match lagging {
+            Some(answer) => Ok(answer),
+            None => effect.await,
+        };
         self.linger(call, fault).await;
         if matches!(fault, Some(Fault::LostReply | Fault::LostRequest)) {
             return Err(lost_read());
@@ -55,7 +80,7 @@ impl SimStore {
     }
 
     fn note(&self, call: u64, fault: Option<Fault>, what: impl FnOnce() -> String) {
-        self.scene.trace(|| match fault {
+        self.life.trace(|| match fault {
             Some(fault) => format!("#{call} {}  <-- {fault:?}", what()),
             None => format!("#{call} {}", what()),
         });
@@ -70,21 +95,39 @@ impl SimStore {
                 });
             }
             Some(Fault::Unavailable) => return Err(Error::Unavailable("simulated".to_owned())),
-            Some(Fault::Outage(ms)) => self.scene.out_for(ms),
+            Some(Fault::Outage(ms)) => self.scene().out_for(ms),
             Some(Fault::SlowBefore(ms)) => pause(ms).await,
             Some(Fault::KillBefore) => self.life.end(),
+            Some(Fault::FreezeBefore(ms)) => {
+                self.freeze(ms);
+                self.life.pass().await;
+            }
             _ => {
-                let ms = self.scene.config.latency(&mut self.scene.chance(call).fork());
+                let ms = self.scene().config.latency(&mut self.scene().chance(call).fork());
                 if ms > 0 {
                     pause(ms).await;
                 }
             }
         }
-        self.life.check().await;
-        if self.scene.is_out() {
+        // What is under way to a database gets there, whatever becomes of who sent it. But not after a long time: who
+        // sent it may have sent it again from elsewhere.
+        if self.network.is_none() || matches!(fault, Some(Fault::KillBefore | Fault::SlowBefore(_))) {
+            self.life.check().await;
+        }
+        if self.scene().is_out() {
             return Err(Error::Unavailable("simulated outage".to_owned()));
         }
         Ok(())
+    }
+
+    /// The process stops for a while, and all that is in it.
+    fn freeze(&self, ms: u64) {
+        self.life.freeze();
+        let life = Arc::clone(&self.life);
+        tokio::spawn(async move {
+            pause(ms).await;
+            life.thaw();
+        });
     }
 
     /// What happens between the effect of a call and its answer.
@@ -92,21 +135,25 @@ impl SimStore {
         match fault {
             Some(Fault::SlowAfter(ms)) => pause(ms).await,
             Some(Fault::KillAfter) => self.life.end(),
+            Some(Fault::FreezeAfter(ms)) => self.freeze(ms),
             _ => {
-                let mut chance = self.scene.chance(!call);
-                let ms = self.scene.config.latency(&mut chance);
+                let mut chance = self.scene().chance(!call);
+                let ms = self.scene().config.latency(&mut chance);
                 if ms > 0 {
                     pause(ms).await;
                 }
             }
         }
-        self.life.check().await;
+        self.life.pass().await;
     }
 
     async fn try_commit(&self, commit: Commit) -> Result<Committed> {
-        let line = self.line.lock().await;
-        self.life.check().await;
-        let (call, fault) = self.scene.next_call(Operation::Commit);
+        let line = match &self.line {
+            Some(line) => Some(line.lock().await),
+            None => None,
+        };
+        self.life.pass().await;
+        let (call, fault) = self.scene().next_call(Operation::Commit);
         self.note(call, fault, || describe(&commit));
         self.hesitate(call, fault).await?;
         if fault == Some(Fault::LostRequest) {
@@ -115,14 +162,18 @@ impl SimStore {
             }
             return Err(Error::UnknownOutcome("simulated".to_owned()));
         }
-        let scheduled: Vec<Activity> = commit.ops.iter().filter_map(scheduled).collect();
-        let answer = self.inner.commit(commit).await;
-        if answer.is_ok() {
-            self.scene.facts.lock().scheduled.extend(scheduled);
+        let keys: Vec<Key> = commit.ops.iter().map(|op| op.key().clone()).collect();
+        let again = (fault == Some(Fault::Twice)).then(|| commit.clone());
+        let mut answer = self.apply(call, commit).await;
+        if let (Some(again), Ok(_)) = (again, &answer) {
+            answer = match self.apply(call, again).await {
+                Err(Error::Conflict { .. }) => Err(Error::UnknownOutcome("simulated: sent twice".to_owned())),
+                answer => answer,
+            };
         }
         drop(line);
         if let Err(error) = &answer {
-            self.scene.trace(|| format!("#{call} {error}"));
+            self.life.trace(|| format!("#{call} {error}"));
         }
         self.linger(call, fault).await;
         if fault == Some(Fault::LostReply) {
@@ -131,21 +182,29 @@ impl SimStore {
             }
             return Err(Error::UnknownOutcome("simulated".to_owned()));
         }
+        if let (Some(network), Ok(_) | Err(Error::Conflict { .. })) = (&self.network, &answer) {
+            network.told(&keys);
+        }
+        answer
+    }
+
+    /// A commit reaches the store.
+    async fn apply(&self, call: u64, commit: Commit) -> Result<Committed> {
+        let effect = Effect::of(&commit);
+        let lanes = lanes(&commit);
+        let answer = self.inner.commit(commit).await;
+        if answer.is_ok() {
+            effect.happened(&self.life);
+        }
+        if let Some(network) = &self.network {
+            network.committed(&self.life, call, &effect.keys, answer.is_ok().then_some(lanes));
+        }
         answer
     }
 }
 
 fn lost_read() -> Error {
     Error::Unavailable("simulated: the answer was lost".to_owned())
-}
-
-/// The activity that an operation stores, if it does.
-fn scheduled(op: &Op) -> Option<Activity> {
-    let key = &op.draft()?.key;
-    let mut parts = key.id.as_str().strip_prefix("work/")?.split('/');
-    let mut number = || u64::from_str_radix(parts.next()?, 16).ok();
-    let instance = key.partition.as_str().strip_prefix("wf:")?;
-    Some((instance.to_owned(), number()?, number()?))
 }
 
 /// A commit in one line.
@@ -214,37 +273,43 @@ impl Store for SimStore {
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {
         let what = || format!("get {}:{}", key.partition.as_str(), brief(key.id.as_str()));
-        self.read(Operation::Get, what, self.inner.get(key)).await
+        let stale = |view: &View, until_ms| Some(view.get(key, until_ms));
+        self.read(Operation::Get, what, self.inner.get(key), stale).await
     }
 
     async fn scan(&self, query: &ScanQuery) -> Result<ScanPage> {
         let under = || query.under.as_ref().map_or("", |under| under.as_str());
         let what = || format!("scan {}:{}", query.partition.as_str(), brief(under()));
-        self.read(Operation::Scan, what, self.inner.scan(query)).await
+        let stale = |view: &View, until_ms| Some(view.scan(query, until_ms));
+        self.read(Operation::Scan, what, self.inner.scan(query), stale).await
     }
 
     async fn due(&self, query: &DueQuery) -> Result<DuePage> {
         let what = || format!("due {}", query.lane);
-        self.read(Operation::Due, what, self.inner.due(query)).await
+        let stale = |view: &View, until_ms| Some(view.due(query, until_ms));
+        self.read(Operation::Due, what, self.inner.due(query), stale).await
     }
 
     async fn list(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<ListPage> {
         let what = || format!("list {:?} {:?}", filter.status, filter.parent);
-        self.read(Operation::List, what, self.inner.list(filter, after, limit))
-            .await
+        let effect = self.inner.list(filter, after, limit);
+        self.read(Operation::List, what, effect, |_, _| None).await
     }
 
     async fn tally(&self) -> Result<Vec<(Counter, i64)>> {
-        self.read(Operation::Tally, || "tally".to_owned(), self.inner.tally())
+        self.read(Operation::Tally, || "tally".to_owned(), self.inner.tally(), |_, _| None)
             .await
     }
 
     fn signals(&self) -> Signals {
-        self.inner.signals()
+        match &self.network {
+            Some(network) => network.signals(),
+            None => self.inner.signals(),
+        }
     }
 
     async fn close(&self) -> Result<()> {
-        self.life.check().await;
+        self.life.pass().await;
         self.inner.close().await
     }
 }

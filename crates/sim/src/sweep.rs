@@ -1,7 +1,8 @@
 //! Every fault at every call: no sampling.
 
-use crate::config::Config;
+use crate::config::{Config, Kind};
 use crate::fault::{Fault, Tally};
+use crate::member::Member;
 use crate::program::{Ending, Flow, Step};
 use crate::run::{Outcome, run};
 use parking_lot::Mutex;
@@ -19,6 +20,8 @@ pub struct Scenario {
     pub pairs: bool,
     /// The memory for recent instances.
     pub cache_bytes: u64,
+    /// Who uses the store.
+    pub kind: Kind,
 }
 
 fn call(ms: u64, session: Option<&str>) -> Step {
@@ -42,11 +45,41 @@ fn scenario(name: &'static str, pairs: bool, ending: Ending, steps: Vec<Step>) -
         flows: vec![flow],
         pairs,
         cache_bytes: 1 << 27,
+        kind: Kind::Alone,
     }
 }
 
-/// The scenarios.
-pub fn scenarios() -> Vec<Scenario> {
+/// The scenarios of a kind of store.
+pub fn scenarios(kind: Kind) -> Vec<Scenario> {
+    let mut scenarios = usual();
+    if kind == Kind::Shared {
+        scenarios.extend(large());
+    }
+    scenarios.iter_mut().for_each(|scenario| scenario.kind = kind);
+    scenarios
+}
+
+/// What does not fit into one commit of a database.
+fn large() -> Vec<Scenario> {
+    let bytes = |bytes| Step::Call {
+        ms: 5,
+        tag: None,
+        session: None,
+        bytes,
+    };
+    vec![
+        scenario(
+            "147 values at completion",
+            false,
+            Ending::Stay,
+            vec![Step::SetMany(147)],
+        ),
+        scenario("3 MB to and fro", false, Ending::Stay, vec![bytes(3_000_000)]),
+        scenario("fan-out 120, deleted", false, Ending::Delete, vec![Step::Fan(120)]),
+    ]
+}
+
+fn usual() -> Vec<Scenario> {
     let text = |text: &str| text.to_owned();
     let child = |name: Option<&str>, steps| Step::Child(name.map(str::to_owned), steps);
     let queue = vec![Step::Queue(2), Step::Again, Step::Queue(2), call(5, None)];
@@ -113,12 +146,29 @@ impl Scenario {
 
     /// Runs it.
     pub fn run(&self, faults: &Faults) -> Outcome {
-        let config = Config {
+        run(&self.config(faults), false)
+    }
+
+    /// What is run.
+    pub fn config(&self, faults: &Faults) -> Config {
+        let members = match self.kind {
+            Kind::Alone => Vec::new(),
+            Kind::Shared => vec![Member::generalist(); 2],
+        };
+        Config {
             faults: faults.clone(),
             cache_bytes: self.cache_bytes,
+            members,
             ..Config::calm(self.flows.clone())
-        };
-        run(&config, false)
+        }
+    }
+
+    /// What can go wrong.
+    fn faults(&self) -> &'static [Fault] {
+        match self.kind {
+            Kind::Alone => &Fault::ALONE,
+            Kind::Shared => &Fault::SHARED,
+        }
     }
 
     /// Everything that is done to it: every fault at every call, and where they are few every pair.
@@ -126,7 +176,7 @@ impl Scenario {
         let calls = self.run(&Faults::new()).calls_before_check;
         let mut all = Vec::new();
         for at in 0..calls {
-            all.extend(Fault::ALL.map(|fault| Faults::from([(at, fault)])));
+            all.extend(self.faults().iter().map(|fault| Faults::from([(at, *fault)])));
         }
         if self.pairs {
             for lost in 0..calls {
@@ -160,8 +210,8 @@ impl Swept {
 }
 
 /// Does everything to every scenario, on some threads, until so many runs have failed.
-pub fn sweep(threads: usize, most: usize) -> Swept {
-    let scenarios = scenarios();
+pub fn sweep(kind: Kind, threads: usize, most: usize) -> Swept {
+    let scenarios = scenarios(kind);
     let jobs: Vec<(&Scenario, Faults)> = scenarios
         .iter()
         .flat_map(|scenario| scenario.all().into_iter().map(move |faults| (scenario, faults)))
@@ -191,8 +241,8 @@ pub fn sweep(threads: usize, most: usize) -> Swept {
 }
 
 /// The first failure of the whole sweep, on this thread.
-pub fn first_failure() -> Option<(String, String)> {
-    scenarios().iter().rev().find_map(|scenario| {
+pub fn first_failure(kind: Kind) -> Option<(String, String)> {
+    scenarios(kind).iter().rev().find_map(|scenario| {
         scenario.all().into_iter().find_map(|faults| {
             let violation = scenario.run(&faults).violations.into_iter().next()?;
             Some((format!("{} with {faults:?}", scenario.name), violation))

@@ -2,14 +2,15 @@
 
 use crate::claims;
 use crate::facts::{Activity, Turn};
+use crate::life::Life;
 use crate::program::TIMER_UNIT_MS;
-use crate::scene::{Life, Scene};
+use crate::scene::Scene;
 use async_trait::async_trait;
-use duroxide::Event;
 use duroxide::providers::{
     DispatcherCapabilityFilter, ExecutionMetadata, OrchestrationItem, Provider, ProviderError,
-    ScheduledActivityIdentifier, SessionFetchConfig, TagFilter, WorkItem,
+    ScheduledActivityIdentifier, SemverRange, SessionFetchConfig, TagFilter, WorkItem,
 };
+use duroxide::{Event, EventKind};
 use futures::FutureExt;
 use perennial_interpose::{Interpose, Interposed};
 use perennial_kv::MemoryStore;
@@ -26,23 +27,29 @@ pub struct Witness {
     inner: Workflows,
     /// The store without anything that goes wrong, to look past the engine.
     raw: Arc<MemoryStore>,
-    scene: Arc<Scene>,
     life: Arc<Life>,
+    /// The versions of executions that the process can replay, if it cannot replay all.
+    replays: Option<SemverRange>,
 }
 
 impl Witness {
     /// Wraps an engine.
-    pub fn new(inner: Workflows, raw: Arc<MemoryStore>, scene: Arc<Scene>, life: Arc<Life>) -> Arc<Watched> {
+    pub fn new(
+        inner: Workflows,
+        raw: Arc<MemoryStore>,
+        life: &Arc<Life>,
+        replays: Option<SemverRange>,
+    ) -> Arc<Watched> {
         Arc::new(Interposed::new(Self {
             inner,
             raw,
-            scene,
-            life,
+            life: Arc::clone(life),
+            replays,
         }))
     }
 
-    fn lives(&self) -> bool {
-        !self.life.is_over()
+    fn scene(&self) -> &Scene {
+        &self.life.scene
     }
 
     /// How many records an instance has under an id, past the engine.
@@ -53,63 +60,96 @@ impl Witness {
     }
 
     fn is_being_deleted(&self, instance: &str) -> bool {
-        self.scene.facts.lock().deleted.contains(instance)
+        self.scene().facts.lock().deleted.contains(instance)
     }
 
     fn turn_handed_out(&self, item: &OrchestrationItem, token: &str, attempt: u32, lock: Duration) {
         let kinds: Vec<String> = item.messages.iter().map(brief).collect();
         let (instance, execution) = (&item.instance, item.execution_id);
-        self.scene.trace(|| {
+        self.life.trace(|| {
             format!(
                 "turn {instance}/{execution} attempt {attempt} token {token}: {}",
                 kinds.join(" ")
             )
         });
-        let stored = self.stored(instance, RecordId::of("msg"));
+        self.check_version(item);
+        // Where others may take over a turn whose lease has run out, its messages may be gone by now.
+        let stored = match self.scene().config.is_shared() {
+            true => usize::MAX,
+            false => self.stored(instance, RecordId::of("msg")),
+        };
         if stored < item.messages.len() && !self.is_being_deleted(instance) {
             let count = item.messages.len();
-            self.scene.blame(format!(
+            self.scene().blame(format!(
                 "{count} messages of {instance} were handed out, {stored} are stored"
             ));
         }
         for message in &item.messages {
             if let WorkItem::TimerFired { fire_at_ms, id, .. } = message
-                && *fire_at_ms > self.scene.clock.high_ms()
+                && *fire_at_ms > self.life.high_ms()
             {
-                self.scene
+                self.scene()
                     .blame(format!("timer {id} of {instance}/{execution} fired early"));
             }
         }
-        claims::turn_handed_out(&self.scene, instance, token, attempt, lock);
+        claims::turn_handed_out(&self.life, instance, token, attempt, lock);
+    }
+
+    /// A process is not given what it cannot replay.
+    fn check_version(&self, item: &OrchestrationItem) {
+        let started = |event: &&Event| matches!(event.kind, EventKind::OrchestrationStarted { .. });
+        let pinned = item.history.iter().find(started);
+        let version = pinned.and_then(|event| semver::Version::parse(&event.duroxide_version).ok());
+        if let (Some(replays), Some(version)) = (&self.replays, version)
+            && !replays.contains(&version)
+        {
+            let instance = &item.instance;
+            self.scene().blame(format!(
+                "{instance} of version {version} was handed to a process that replays up to {}",
+                replays.max
+            ));
+        }
     }
 
     fn work_handed_out(&self, item: &WorkItem, token: &str, attempt: u32, lock: Duration) {
         let Some(activity) = activity_of(item) else { return };
         let (instance, execution, id) = &activity;
-        self.scene
+        self.life
             .trace(|| format!("work {instance}/{execution}/{id} attempt {attempt} token {token}"));
         let (was_stored, was_acked) = {
-            let facts = self.scene.facts.lock();
+            let facts = self.scene().facts.lock();
             (facts.scheduled.contains(&activity), facts.results.contains(&activity))
         };
         if !was_stored {
-            self.scene.blame(format!(
+            self.scene().blame(format!(
                 "activity {id} of {instance}/{execution} was handed out before it was stored"
             ));
         }
         if was_acked {
-            self.scene.blame(format!(
+            self.scene().blame(format!(
                 "activity {id} of {instance}/{execution} was handed out again after its result was acknowledged"
             ));
         }
-        claims::work_handed_out(&self.scene, activity, token, attempt, lock);
+        claims::work_handed_out(&self.life, activity, token, attempt, lock);
+    }
+
+    /// Of a turn, one ack succeeds.
+    fn turn_acknowledged(&self, turn: Turn, first_event: u64) {
+        let place = (turn.0.clone(), turn.1, first_event);
+        let mut facts = self.scene().facts.lock();
+        facts.turns.push(turn);
+        let is_first = facts.first_events.insert(place.clone());
+        drop(facts);
+        if !is_first {
+            self.scene().blame(format!("the turn {place:?} was acknowledged twice"));
+        }
     }
 
     /// What is cached must be what is stored.
     fn compare(&self, instance: &str) {
         let verdict = testing::compare_cached(&self.inner, &*self.raw, instance, false).now_or_never();
         if let Some(Err(why)) = verdict {
-            self.scene.blame(why);
+            self.scene().blame(why);
         }
     }
 }
@@ -193,13 +233,13 @@ impl Interpose for Witness {
         poll_timeout: Duration,
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
+        self.life.pass().await;
         let fetched = self
             .inner
             .fetch_orchestration_item(lock_timeout, poll_timeout, filter)
             .await?;
-        if let Some((item, token, attempt)) = &fetched
-            && self.lives()
-        {
+        self.life.pass().await;
+        if let Some((item, token, attempt)) = &fetched {
             self.turn_handed_out(item, token, *attempt, lock_timeout);
         }
         Ok(fetched)
@@ -215,12 +255,14 @@ impl Interpose for Witness {
         metadata: ExecutionMetadata,
         cancelled_activities: Vec<ScheduledActivityIdentifier>,
     ) -> Result<(), ProviderError> {
-        rebase(&mut orchestrator_items, self.scene.clock.now_ms());
+        self.life.pass().await;
+        rebase(&mut orchestrator_items, self.life.now_ms());
         let turn = turned(&history_delta);
+        let first_event = history_delta.first().map_or(0, |event| event.event_id);
         let last_event = history_delta.last().map_or(0, |event| event.event_id);
-        let instance = claims::acking_turn(&self.scene, lock_token, true);
+        let instance = claims::acking_turn(&self.life, lock_token, true);
         let status = metadata.status.clone();
-        let unseen = claims::Unseen::new(&self.scene, lock_token);
+        let unseen = claims::Unseen::new(&self.life, lock_token);
         let outcome = self
             .inner
             .ack_orchestration_item(
@@ -233,20 +275,20 @@ impl Interpose for Witness {
                 cancelled_activities,
             )
             .await;
+        self.life.pass().await;
         unseen.seen();
-        if !self.lives() {
-            return outcome;
-        }
         let events = turn.as_ref().map_or(0, |(_, _, events)| events.len());
         // Reading a long history after each of its turns would take most of the time.
         let is_cheap = last_event < 40 || last_event.is_multiple_of(5);
-        self.scene
+        self.life
             .trace(|| format!("ack turn {lock_token} {instance:?} {events} events {status:?}: {outcome:?}"));
-        claims::acking_turn(&self.scene, lock_token, false);
+        claims::acking_turn(&self.life, lock_token, false);
         outcome?;
-        self.scene.facts.lock().turns.extend(turn);
+        if let Some(turn) = turn {
+            self.turn_acknowledged(turn, first_event);
+        }
         if let Some(instance) = instance {
-            claims::turn_done(&self.scene, &instance, lock_token);
+            claims::turn_done(&self.life, &instance, lock_token);
             if is_cheap {
                 self.compare(&instance);
             }
@@ -260,13 +302,14 @@ impl Interpose for Witness {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
+        self.life.pass().await;
         let outcome = self
             .inner
             .abandon_orchestration_item(lock_token, delay, ignore_attempt)
             .await;
-        self.scene.trace(|| format!("abandon turn {lock_token}: {outcome:?}"));
+        self.life.trace(|| format!("abandon turn {lock_token}: {outcome:?}"));
         if outcome.is_ok() {
-            claims::turn_given_back(&self.scene, lock_token);
+            claims::turn_given_back(&self.life, lock_token);
         }
         outcome
     }
@@ -278,13 +321,13 @@ impl Interpose for Witness {
         session: Option<&SessionFetchConfig>,
         tag_filter: &TagFilter,
     ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
+        self.life.pass().await;
         let mut fetched = self
             .inner
             .fetch_work_item(lock_timeout, poll_timeout, session, tag_filter)
             .await?;
-        if let Some((item, token, attempt)) = &mut fetched
-            && self.lives()
-        {
+        self.life.pass().await;
+        if let Some((item, token, attempt)) = &mut fetched {
             self.work_handed_out(item, token, *attempt, lock_timeout);
             tell(item);
         }
@@ -292,27 +335,33 @@ impl Interpose for Witness {
     }
 
     async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Result<(), ProviderError> {
+        self.life.pass().await;
         let result = completion.as_ref().and_then(activity_of);
-        claims::acking_work(&self.scene, token, true);
-        let unseen = claims::Unseen::new(&self.scene, token);
+        claims::acking_work(&self.life, token, true);
+        let unseen = claims::Unseen::new(&self.life, token);
         let outcome = self.inner.ack_work_item(token, completion).await;
+        self.life.pass().await;
         unseen.seen();
-        if !self.lives() {
-            return outcome;
-        }
-        self.scene.trace(|| format!("ack work {token} {result:?}: {outcome:?}"));
-        claims::acking_work(&self.scene, token, false);
+        self.life.trace(|| format!("ack work {token} {result:?}: {outcome:?}"));
+        claims::acking_work(&self.life, token, false);
         outcome?;
-        claims::work_done(&self.scene, token);
-        self.scene.facts.lock().results.extend(result);
+        claims::work_done(&self.life, token);
+        if let Some(activity) = result {
+            let is_first = self.scene().facts.lock().results.insert(activity.clone());
+            if !is_first {
+                self.scene()
+                    .blame(format!("activity {activity:?} was acknowledged twice"));
+            }
+        }
         Ok(())
     }
 
     async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
+        self.life.pass().await;
+        let from_ms = self.life.now_ms();
         let outcome = self.inner.renew_work_item_lock(token, extend_for).await;
-        if self.lives() {
-            claims::work_renewed(&self.scene, token, extend_for, outcome.is_ok());
-        }
+        self.life.pass().await;
+        claims::work_renewed(&self.life, token, from_ms, extend_for, outcome.is_ok());
         outcome
     }
 
@@ -322,19 +371,21 @@ impl Interpose for Witness {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
+        self.life.pass().await;
         let outcome = self.inner.abandon_work_item(token, delay, ignore_attempt).await;
-        self.scene.trace(|| format!("abandon work {token}: {outcome:?}"));
+        self.life.trace(|| format!("abandon work {token}: {outcome:?}"));
         if outcome.is_ok() {
-            claims::work_given_back(&self.scene, token, ignore_attempt);
+            claims::work_given_back(&self.life, token, ignore_attempt);
         }
         outcome
     }
 
     async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
+        self.life.pass().await;
+        let from_ms = self.life.now_ms();
         let outcome = self.inner.renew_orchestration_item_lock(token, extend_for).await;
-        if self.lives() {
-            claims::turn_renewed(&self.scene, token, extend_for, outcome.is_ok());
-        }
+        self.life.pass().await;
+        claims::turn_renewed(&self.life, token, from_ms, extend_for, outcome.is_ok());
         outcome
     }
 }

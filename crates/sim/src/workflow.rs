@@ -1,7 +1,7 @@
 //! The one workflow that runs every program, and its activities.
 
-use crate::clock::pause;
-use crate::program::{Script, Step, TIMER_UNIT_MS, tell_values};
+use crate::life::Life;
+use crate::program::{Script, Step, TIMER_UNIT_MS, many_values, tell_values};
 use crate::scene::Scene;
 use crate::witness::told;
 use duroxide::runtime::registry::{ActivityRegistry, OrchestrationRegistry};
@@ -23,10 +23,10 @@ pub fn workflows() -> OrchestrationRegistry {
 }
 
 /// Its activities.
-pub fn activities(scene: &Arc<Scene>) -> ActivityRegistry {
+pub fn activities(life: &Arc<Life>) -> ActivityRegistry {
     let stage = |kind: &'static str| {
-        let scene = Arc::clone(scene);
-        move |ctx: ActivityContext, input: String| act(kind, Arc::clone(&scene), ctx, input)
+        let life = Arc::clone(life);
+        move |ctx: ActivityContext, input: String| act(kind, Arc::clone(&life), ctx, input)
     };
     ActivityRegistry::builder()
         .register("Echo", stage("Echo"))
@@ -35,15 +35,15 @@ pub fn activities(scene: &Arc<Scene>) -> ActivityRegistry {
         .build()
 }
 
-async fn act(kind: &'static str, scene: Arc<Scene>, ctx: ActivityContext, input: String) -> Outcome {
+async fn act(kind: &'static str, life: Arc<Life>, ctx: ActivityContext, input: String) -> Outcome {
     let (id, input) = told(&input)?;
-    let place = begin(&scene, &ctx, id, input);
+    let place = begin(&life.scene, &ctx, id, input);
     let (number, rest) = input.split_once(' ').unwrap_or((input, ""));
     let number: u64 = number.parse().map_err(|_| format!("{input:?} is no input"))?;
     match kind {
         "Echo" => {
             if number > 0 {
-                pause(number).await;
+                life.pause(number).await;
             }
             Ok(rest.to_owned())
         }
@@ -87,17 +87,27 @@ async fn run(ctx: OrchestrationContext, input: String) -> Outcome {
     Ok(script.said)
 }
 
-/// Reads messages of the queue. A client that does not know whether it sent a message sends it again.
+/// Reads messages of the queue. A client that does not know whether it sent a message sends it again, and one that
+/// goes on in another process may be overtaken by what it sent before; but what one process sends stays in order.
 async fn read(ctx: &OrchestrationContext, script: &mut Script, count: u32) {
     let end = script.read + count;
     while script.read < end {
-        let message = ctx.dequeue_event(QUEUE).await;
-        let number = message.split('.').next().and_then(|number| number.parse::<u32>().ok());
-        if number.is_some_and(|number| number < script.read) {
+        if script.early.remove(&script.read) {
+            script.said.push_str(&format!("m{};", script.read));
+            script.read += 1;
             continue;
         }
-        script.read += 1;
-        script.said.push_str(&format!("m{};", number.unwrap_or(u32::MAX)));
+        let message = ctx.dequeue_event(QUEUE).await;
+        let mut numbers = message.split('.').map_while(|number| number.parse::<u32>().ok());
+        let mut next = || numbers.next().unwrap_or(u32::MAX);
+        let (number, attempt, sender) = (next(), next(), next());
+        let last = script.last.insert(sender, (number, attempt));
+        if last.is_some_and(|last| last >= (number, attempt)) {
+            script.said.push_str(&format!("{message} after {last:?};"));
+        }
+        if number >= script.read {
+            script.early.insert(number);
+        }
     }
 }
 
@@ -174,6 +184,7 @@ async fn play_others(ctx: &OrchestrationContext, step: Step, said: &mut String) 
             said.push_str("detach;");
         }
         Step::Set(key, value) => ctx.set_kv_value(key, value),
+        Step::SetMany(count) => many_values(count).for_each(|(key, value)| ctx.set_kv_value(key, value)),
         Step::Clear(key) => ctx.clear_kv_value(key),
         Step::ClearAll => ctx.clear_all_kv_values(),
         Step::Values => {

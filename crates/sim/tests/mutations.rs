@@ -1,6 +1,6 @@
 //! The simulator can fail: every engine that is broken on purpose is found.
 
-use perennial_sim::hunt::{MUTATIONS, hunt};
+use perennial_sim::hunt::{Broken, MUTATIONS, hunt};
 
 #[test]
 fn every_broken_engine_is_found() {
@@ -8,8 +8,8 @@ fn every_broken_engine_is_found() {
         .chunks(MUTATIONS.len().div_ceil(2))
         .map(|half| {
             std::thread::spawn(move || {
-                let found = |(mutation, known)| (mutation, hunt(mutation, known, 2_000));
-                half.iter().copied().map(found).collect::<Vec<_>>()
+                let found = |broken: &Broken| (broken.0, hunt(*broken, 2_000));
+                half.iter().map(found).collect::<Vec<_>>()
             })
         })
         .collect();

@@ -1,10 +1,10 @@
 //! Many seeds; one seed many times; and what was found once.
 
-use perennial_sim::{Config, Report, run};
+use perennial_sim::{Config, Kind, Report, run};
 
 #[test]
 fn two_thousand_seeds_are_clean() {
-    let report = Report::of_seeds(0..2_000, 2, 5);
+    let report = Report::of_seeds(&[Kind::Alone], 0..2_000, 2, 5);
     println!("{report}");
     assert!(report.failed.is_empty(), "{:#?}", report.failed);
 }

@@ -3,7 +3,7 @@
 /// The limits of a store. The engine obeys them; the store checks them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Operations in one commit.
+    /// Operations in one commit. On a store that is shared, an [`Op::Absent`](crate::Op::Absent) may count as two.
     pub ops_per_commit: usize,
     /// Bytes of all bodies in one commit.
     pub bytes_per_commit: usize,

@@ -16,7 +16,7 @@ use std::time::Duration;
 ///
 /// # Lost replies
 ///
-/// After [`Error::UnknownOutcome`] the commit's first write is looked at. Where it is found, byte for byte, the commit
+/// After [`Error::UnknownOutcome`] the commit's first write is looked at. Where it is found as it was written, the commit
 /// happened; where it is not, the commit did not happen, and is made again. This is sound because what an engine
 /// writes first in a commit is written by that commit only: a new record under an order that is never given twice, or a
 /// head that counts its turns.
@@ -80,7 +80,7 @@ impl Patient {
         };
         let found = self.find_out(witness.key()).await?;
         let happened = match (witness.draft(), &found) {
-            (Some(draft), Some(record)) => record.body == draft.body && record.place == draft.place,
+            (Some(draft), Some(record)) => is_same(&record.body, &draft.body) && record.place == draft.place,
             (Some(_), None) => false,
             (None, found) => found.is_none(),
         };
@@ -96,6 +96,12 @@ impl Patient {
         }
         Ok(Some(Committed { versions }))
     }
+}
+
+/// Whether two bodies are the same: stores may give back other bytes of the same JSON.
+fn is_same(found: &[u8], written: &[u8]) -> bool {
+    let json = |bytes| serde_json::from_slice::<serde_json::Value>(bytes);
+    found == written || matches!((json(found), json(written)), (Ok(found), Ok(written)) if found == written)
 }
 
 #[async_trait]

@@ -119,7 +119,8 @@ pub struct Listing {
 pub struct Draft {
     /// Where it goes.
     pub key: Key,
-    /// The bytes it holds: JSON, so that document databases can show it.
+    /// The bytes it holds: JSON, so that document databases can show it. JSON may come back as other bytes of the same
+    /// value: spaces gone, properties in another order. Everything else comes back byte for byte.
     pub body: Bytes,
     /// Its place in a queue, if it stands in one.
     pub place: Option<Place>,
@@ -160,7 +161,7 @@ pub struct Record {
     pub key: Key,
     /// Which write of it this is.
     pub version: Version,
-    /// The bytes it holds.
+    /// The bytes it holds: where those are JSON, the same value as was written, perhaps in other bytes.
     pub body: Bytes,
     /// Its place in a queue, if it stands in one.
     pub place: Option<Place>,

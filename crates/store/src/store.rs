@@ -75,7 +75,8 @@ pub struct ScanPage {
 ///   survives a power cut.
 /// * A commit never runs in the caller's future: dropping the future neither undoes it nor tears it.
 /// * What a commit wrote is seen by every read, scan, due query and listing of this handle that starts after the answer.
-/// * Commits of one handle take effect in the order in which they were first polled.
+/// * Commits of one handle take effect in the order in which they were first polled, where the store is
+///   [exclusive](Sharing::Exclusive). On a shared one, each takes effect after all that were answered before it was made.
 /// * Nothing that is read is undone later: reads do not see commits that are not durable yet, unless those are
 ///   [relaxed](crate::Durability::Relaxed).
 /// * Keys hold any text.

@@ -170,3 +170,49 @@ pub async fn bodies_of_all_sizes_come_back(factory: &dyn StoreFactory) {
         );
     }
 }
+
+/// JSON keeps its value, whatever its numbers and names, though perhaps not its bytes.
+pub async fn json_keeps_its_value(factory: &dyn StoreFactory) {
+    let store = factory.create().await;
+    let deep = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+    for json in [
+        r#"{"z":1,"a":{"y":[null,true,-7,"é😀\u0000\n\"\\"],"b":{}}}"#,
+        r#" { "spaced" : [ 1 , 2 ] } "#,
+        r#"{"n":9007199254740991,"m":-9007199254740991}"#,
+        r#"{"n":9007199254740993}"#,
+        r#"[18446744073709551615,-9223372036854775808]"#,
+        r#"{"f":[0.1,2.5e-10,1.7976931348623157e308,5e-324]}"#,
+        r#"{"whole":[1.0,-0.0,1e20,100000000000000000000000]}"#,
+        r#"{"id":"x","partition":"y","_etag":"z","commit":1,"ttl":1,"$v":2,"a.b":3,"":4}"#,
+        r#""text""#,
+        "17",
+        "null",
+        &deep(40),
+        &deep(120),
+    ] {
+        put(&*store, draft("p", "a", json)).await;
+        let found = body(&*store, &key("p", "a")).await.unwrap();
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(value(&found), value(json), "{found}");
+    }
+}
+
+/// What is not JSON is not touched.
+pub async fn bytes_that_are_not_json_are_kept(factory: &dyn StoreFactory) {
+    let store = factory.create().await;
+    let all: Vec<u8> = (0..=255).collect();
+    for bytes in [
+        &b""[..],
+        b" ",
+        b"{\"cut\":",
+        b"{\"a\":1}{\"b\":2}",
+        "\u{feff}{}".as_bytes(),
+        &[0; 1000],
+        &[0xff, 0xfe, b'{', b'}'],
+        "\"\\/\n\r\t\u{8}\u{c}\u{7f}".as_bytes(),
+        &all,
+    ] {
+        put(&*store, Draft::new(key("p", "a"), bytes.to_vec())).await;
+        assert_eq!(get(&*store, &key("p", "a")).await.unwrap().body, bytes);
+    }
+}

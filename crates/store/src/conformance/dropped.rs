@@ -2,7 +2,7 @@
 
 use super::StoreFactory;
 use super::helpers::*;
-use crate::{Commit, Op};
+use crate::{Commit, Op, Sharing};
 use futures::FutureExt;
 
 /// Futures are lazy.
@@ -15,7 +15,7 @@ pub async fn a_future_that_was_never_polled_does_nothing(factory: &dyn StoreFact
 
 /// A commit that was polled once and dropped happens whole or not at all, and memory and disk agree on which.
 pub async fn dropping_a_polled_commit_neither_undoes_nor_tears_it(factory: &dyn StoreFactory) {
-    let store = factory.create().await;
+    let mut store = factory.create().await;
     for n in 0..100_u64 {
         let partition = format!("p{n}");
         let ops = vec![
@@ -26,8 +26,15 @@ pub async fn dropping_a_polled_commit_neither_undoes_nor_tears_it(factory: &dyn 
         // One poll, then the future is gone.
         drop(store.commit(Commit::new(ops)).now_or_never());
     }
-    // Whatever is ordered later finds everything before it settled.
-    put(&*store, draft("end", "a", "1")).await;
+    match store.sharing() {
+        // Whatever is ordered later finds everything before it settled.
+        Sharing::Exclusive => drop(put(&*store, draft("end", "a", "1")).await),
+        // Closing waits for what was accepted.
+        Sharing::Shared => {
+            store.close().await.unwrap();
+            store = factory.reopen(store).await;
+        }
+    }
     let mut outcomes = Vec::new();
     for n in 0..100 {
         let count = all_ids(&*store, &format!("p{n}")).await.len();

@@ -77,6 +77,8 @@ macro_rules! conformance_tests {
             commits: a_commit_of_nothing_succeeds,
             commits: attributes_come_back_as_they_were_written,
             commits: bodies_of_all_sizes_come_back,
+            commits: json_keeps_its_value,
+            commits: bytes_that_are_not_json_are_kept,
             atomicity: one_failed_condition_undoes_everything,
             atomicity: all_operations_appear_together,
             atomicity: several_partitions_are_atomic_where_the_limits_allow,

@@ -1,0 +1,198 @@
+//! Commits: one transactional batch each, and never a guess about what became of it.
+
+use crate::core::Core;
+use crate::failure;
+use crate::prepare::{Action, Prepared};
+use azure_core::http::Etag;
+use azure_data_cosmos::models::TransactionalBatchOperationResult;
+use perennial_store::{Clock, Committed, Error, Result, SystemClock, Version};
+use std::time::Duration;
+
+/// How often a batch is sent whose outcome is not known, before the caller is told so.
+const MAX_TRIES: u32 = 4;
+const FIRST_WAIT: Duration = Duration::from_millis(20);
+
+/// What became of a batch that was sent.
+enum Sent {
+    /// Everything happened; the tag of each step that wrote.
+    Applied(Vec<Option<Etag>>),
+    /// Nothing happened, because of this step.
+    Refused { step: usize, status: u16, why: Error },
+    /// There is no answer that says what happened.
+    Failed(Error),
+}
+
+/// A batch's fate, and whether an earlier try of it may have happened.
+struct Reply {
+    sent: Sent,
+    is_unsure: bool,
+}
+
+impl Core {
+    /// Sends a commit until it is known what became of it, or nobody can tell.
+    pub(crate) async fn apply(&self, mut commit: Prepared) -> Result<Committed> {
+        // An earlier try may have happened: what looks like a conflict may be this commit itself.
+        let mut is_unsure = false;
+        let mut tries = 0;
+        while !commit.steps.is_empty() {
+            let reply = self.send(&commit).await;
+            is_unsure |= reply.is_unsure;
+            let (why, is_unknown) = match reply.sent {
+                Sent::Applied(tags) => return Ok(committed(&commit, tags)),
+                Sent::Refused { step, status, why } => match refusal(&mut commit, step, status) {
+                    Refusal::Dropped => continue,
+                    Refusal::Conflict(conflict) if !is_unsure => return Err(conflict),
+                    Refusal::Conflict(conflict) => return self.settle(&commit, conflict).await,
+                    Refusal::Other => (why, false),
+                },
+                Sent::Failed(why) => (why, reply.is_unsure),
+            };
+            tries += 1;
+            if !is_unsure || tries >= MAX_TRIES || !why.is_transient() {
+                return self.give_up(&commit, why, is_unsure, is_unknown).await;
+            }
+            SystemClock.sleep(FIRST_WAIT * 2_u32.pow(tries)).await;
+        }
+        // Only removals of records that are not there.
+        Ok(committed(&commit, Vec::new()))
+    }
+
+    /// A condition failed, but an earlier try may be the reason.
+    async fn settle(&self, commit: &Prepared, conflict: Error) -> Result<Committed> {
+        match self.find(commit).await {
+            Ok(Some(tags)) => Ok(committed(commit, tags)),
+            Ok(None) => Err(conflict),
+            Err(why) => Err(unknown(&why)),
+        }
+    }
+
+    /// The batch will not be sent again.
+    async fn give_up(&self, commit: &Prepared, why: Error, is_unsure: bool, is_unknown: bool) -> Result<Committed> {
+        if !is_unsure {
+            return Err(why);
+        }
+        match self.find(commit).await {
+            Ok(Some(tags)) => Ok(committed(commit, tags)),
+            // Every try was answered, and none has left a trace.
+            Ok(None) if !is_unknown => Err(why),
+            Ok(None) => Err(unknown(&why)),
+            Err(also) => Err(unknown(&also)),
+        }
+    }
+
+    async fn send(&self, commit: &Prepared) -> Reply {
+        let batch = match commit.batch() {
+            Ok(batch) => batch,
+            Err(error) => return Reply::failed(Error::Invalid(failure::describe(&error)), false),
+        };
+        let response = match self.container.execute_transactional_batch(batch, None).await {
+            Ok(response) => response,
+            Err(error) => {
+                self.meter.add("commit", error.diagnostics().as_deref());
+                return Reply::failed(failure::meaning(&error), failure::may_have_happened(&error));
+            }
+        };
+        let told = response.diagnostics();
+        self.meter.add("commit", Some(&told));
+        let is_unsure = failure::happened_before(&told);
+        let sent = match response.into_model() {
+            Ok(model) => read(commit, model.results()),
+            Err(error) => {
+                let why = format!("the answer to the batch cannot be read: {}", failure::describe(&error));
+                return Reply::failed(Error::Unavailable(why), true);
+            }
+        };
+        let is_unsure = is_unsure || matches!(sent, Sent::Failed(_));
+        Reply { sent, is_unsure }
+    }
+}
+
+impl Reply {
+    fn failed(why: Error, is_unsure: bool) -> Self {
+        Self {
+            sent: Sent::Failed(why),
+            is_unsure,
+        }
+    }
+}
+
+fn unknown(why: &Error) -> Error {
+    Error::UnknownOutcome(format!(
+        "the reply of Cosmos DB was lost and what became of the commit could not be found out: {why}"
+    ))
+}
+
+enum Refusal {
+    /// The step was not needed; the rest is to be sent again.
+    Dropped,
+    Conflict(Error),
+    Other,
+}
+
+fn refusal(commit: &mut Prepared, step: usize, status: u16) -> Refusal {
+    let Some(found) = commit.steps.get(step) else {
+        return Refusal::Other;
+    };
+    // A batch fails when it deletes what is not there; a removal does not mind.
+    if status == 404 && matches!(found.action, Action::Remove) {
+        commit.steps.remove(step);
+        return Refusal::Dropped;
+    }
+    match found.conflict(status) {
+        Some(reason) => Refusal::Conflict(Error::Conflict { op: found.op, reason }),
+        None => Refusal::Other,
+    }
+}
+
+/// What the results of a batch say. A batch that failed has one result that says why; the others only say that.
+fn read(commit: &Prepared, results: &[TransactionalBatchOperationResult]) -> Sent {
+    const FAILED_DEPENDENCY: u16 = 424;
+    let mut tags = Vec::with_capacity(commit.steps.len());
+    let mut rest = results.iter();
+    let mut is_failed = false;
+    for (step, planned) in commit.steps.iter().enumerate() {
+        for part in 0..planned.width() {
+            let Some(result) = rest.next() else {
+                return Sent::Failed(Error::Unavailable("the answer to the batch is not whole".to_owned()));
+            };
+            let status = result.status_code();
+            is_failed |= !result.is_success();
+            if !result.is_success() && status != FAILED_DEPENDENCY {
+                let detail = result.substatus_code().unwrap_or(0);
+                let why = failure::meaning_of_status(status, detail, result.retry_after());
+                return Sent::Refused { step, status, why };
+            }
+            if part == 0 {
+                tags.push(
+                    result
+                        .etag()
+                        .filter(|_| planned.writes())
+                        .map(|tag| Etag::from(tag.to_owned())),
+                );
+            }
+        }
+    }
+    match is_failed {
+        true => Sent::Failed(Error::Unavailable(
+            "the batch failed and no operation says why".to_owned(),
+        )),
+        false => Sent::Applied(tags),
+    }
+}
+
+/// The version of a write that was overwritten before anybody could see its tag. Matches nothing.
+const OVERWRITTEN: &str = "overwritten";
+
+fn committed(commit: &Prepared, tags: Vec<Option<Etag>>) -> Committed {
+    let mut versions = vec![None; commit.ops];
+    for (step, tag) in commit.steps.iter().zip(tags) {
+        if let Some(version) = versions.get_mut(step.op)
+            && step.writes()
+        {
+            *version = Some(Version::text(
+                tag.map_or_else(|| OVERWRITTEN.to_owned(), |tag| tag.to_string()),
+            ));
+        }
+    }
+    Committed { versions }
+}

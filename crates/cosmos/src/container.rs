@@ -1,0 +1,139 @@
+//! What the container must be like.
+
+use azure_data_cosmos::models::{
+    CompositeIndex, CompositeIndexOrder, CompositeIndexProperty, ContainerProperties, IndexingMode, IndexingPolicy,
+    TimeToLive,
+};
+
+/// The path of the partition key.
+pub(crate) const PARTITION_KEY: &str = "/partition";
+
+/// What queries filter and sort by. Nothing else is indexed: every index makes every write dearer.
+const INDEXED: [&str; 11] = [
+    "/partition/?",
+    "/lane/?",
+    "/topic/?",
+    "/arrival/?",
+    "/due/?",
+    "/slot/?",
+    "/kind/?",
+    "/status/?",
+    "/name/?",
+    "/parent/?",
+    "/completed/?",
+];
+
+/// What is filtered by the first and sorted or narrowed by the second.
+const TOGETHER: [[&str; 2]; 2] = [["/lane", "/arrival"], ["/lane", "/due"]];
+
+/// A container as it should be.
+#[cfg_attr(not(any(feature = "init", test)), allow(dead_code))]
+pub(crate) fn properties(id: &str) -> ContainerProperties {
+    let mut policy = IndexingPolicy::default().with_indexing_mode(IndexingMode::Consistent);
+    policy.automatic = true;
+    for path in INDEXED {
+        policy = policy.with_included_path(path);
+    }
+    policy = policy.with_excluded_path("/*");
+    for paths in TOGETHER {
+        let properties = paths.map(|path| CompositeIndexProperty::new(path, CompositeIndexOrder::Ascending));
+        let index = properties
+            .into_iter()
+            .fold(CompositeIndex::default(), CompositeIndex::with_property);
+        policy = policy.with_composite_index(index);
+    }
+    ContainerProperties::new(id.to_owned(), PARTITION_KEY.into())
+        .with_indexing_policy(policy)
+        .with_default_ttl(TimeToLive::NoDefault)
+}
+
+/// What is wrong with a container, and whether it can be mended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// The partition key, which cannot be changed.
+    PartitionKey(String),
+    /// Something that `init` mends.
+    Mendable(String),
+}
+
+/// What is wrong with a container.
+pub(crate) fn flaw(properties: &ContainerProperties) -> Option<Flaw> {
+    let paths: Vec<&str> = properties
+        .partition_key
+        .paths()
+        .iter()
+        .map(|path| path.as_ref())
+        .collect();
+    if paths != [PARTITION_KEY] {
+        return Some(Flaw::PartitionKey(paths.join(", ")));
+    }
+    if properties.default_ttl != TimeToLive::NoDefault {
+        let why = "its time to live must be on and without a default (-1)";
+        return Some(Flaw::Mendable(why.to_owned()));
+    }
+    let Some(policy) = &properties.indexing_policy else {
+        return Some(Flaw::Mendable("it has no indexing policy".to_owned()));
+    };
+    if policy.indexing_mode == Some(IndexingMode::None) {
+        return Some(Flaw::Mendable("its indexing is switched off".to_owned()));
+    }
+    let is_indexed = |path: &str| {
+        policy
+            .included_paths
+            .iter()
+            .any(|found| found.path == path || found.path == "/*")
+    };
+    if let Some(path) = INDEXED.into_iter().find(|path| !is_indexed(path)) {
+        return Some(Flaw::Mendable(format!("{path} is not indexed")));
+    }
+    let has = |paths: &[&str; 2]| {
+        let is_it = |index: &CompositeIndex| {
+            index
+                .properties
+                .iter()
+                .map(|property| property.path.as_str())
+                .eq(*paths)
+                && index
+                    .properties
+                    .iter()
+                    .all(|property| property.order == CompositeIndexOrder::Ascending)
+        };
+        policy.composite_indexes.iter().any(is_it)
+    };
+    let missing = TOGETHER.into_iter().find(|paths| !has(paths));
+    missing.map(|paths| Flaw::Mendable(format!("the composite index of {} is missing", paths.join(" and "))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_as_it_should_be_has_no_flaw() {
+        assert_eq!(flaw(&properties("c")), None);
+    }
+
+    #[test]
+    fn every_flaw_is_found() {
+        let mut other = properties("c");
+        other.partition_key = "/pk".into();
+        assert_eq!(flaw(&other), Some(Flaw::PartitionKey("/pk".to_owned())));
+        let mut other = properties("c");
+        other.default_ttl = TimeToLive::Forever;
+        assert!(matches!(flaw(&other), Some(Flaw::Mendable(why)) if why.contains("time to live")));
+        let mut other = properties("c");
+        other.indexing_policy = None;
+        assert!(matches!(flaw(&other), Some(Flaw::Mendable(_))));
+        for n in 0..INDEXED.len() {
+            let mut other = properties("c");
+            let policy = other.indexing_policy.as_mut().unwrap();
+            let path = policy.included_paths.remove(n).path;
+            assert!(matches!(flaw(&other), Some(Flaw::Mendable(why)) if why.contains(&path)));
+        }
+        for n in 0..TOGETHER.len() {
+            let mut other = properties("c");
+            other.indexing_policy.as_mut().unwrap().composite_indexes.remove(n);
+            assert!(matches!(flaw(&other), Some(Flaw::Mendable(why)) if why.contains("composite")));
+        }
+    }
+}

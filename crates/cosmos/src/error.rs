@@ -1,0 +1,75 @@
+//! Why a store could not be opened, and what to do about it.
+
+use azure_data_cosmos::CosmosError;
+use perennial_store::Error;
+
+/// Why a store could not be opened or made. None of these ever holds a secret.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The URL does not say where the store is.
+    #[error("the URL is not one of a Cosmos DB store: {why}; use \"cosmos://ACCOUNT/DATABASE/CONTAINER\"")]
+    BadUrl {
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// There is nothing to prove this program's identity with.
+    #[error(
+        "there are no credentials for Cosmos DB: {why}; set PERENNIAL_COSMOS_KEY to the account's key, or give this \
+         program an identity of Entra ID (managed identity, workload identity, or `az login`)"
+    )]
+    NoCredentials {
+        /// What was tried.
+        why: String,
+    },
+    /// There is no such database or container.
+    #[error(
+        "the container {container:?} of the database {database:?} at {endpoint} does not exist; \
+         make it with `perennial cosmos init URL`"
+    )]
+    NotFound {
+        /// The account.
+        endpoint: String,
+        /// The database.
+        database: String,
+        /// The container.
+        container: String,
+    },
+    /// The container was made for something else.
+    #[error(
+        "the container {container:?} has the partition key {found:?} and not \"/partition\", which cannot be changed; \
+         nothing was changed, name another container"
+    )]
+    WrongPartitionKey {
+        /// The container.
+        container: String,
+        /// Its partition key.
+        found: String,
+    },
+    /// The container is not set up as it must be.
+    #[error("the container {container:?} is not ready: {why}; mend it with `perennial cosmos init URL`")]
+    NotReady {
+        /// The container.
+        container: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The service refuses, or cannot be reached.
+    #[error("Cosmos DB at {endpoint} could not be used: {source}")]
+    Failed {
+        /// The account.
+        endpoint: String,
+        /// What went wrong.
+        source: Error,
+    },
+}
+
+impl OpenError {
+    /// What a failed request means to who opens a store.
+    pub(crate) fn from_request(account: &crate::Account, error: &CosmosError) -> Self {
+        match u16::from(error.status().status_code()) {
+            404 => account.not_found(),
+            _ => account.failed(crate::failure::meaning(error)),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Who this program is, where nobody has said so.
+
+use crate::OpenError;
+use crate::account::{Account, Credential, KEY_VARIABLE};
+use async_trait::async_trait;
+use azure_core::credentials::{AccessToken, Secret, TokenCredential, TokenRequestOptions};
+use azure_data_cosmos::AccountReference;
+use azure_identity::{
+    ClientSecretCredential, DeveloperToolsCredential, ManagedIdentityCredential, WorkloadIdentityCredential,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The account, with whatever there is to be let in.
+pub(crate) fn reference(account: &Account) -> Result<AccountReference, OpenError> {
+    let endpoint = account.url().clone().into();
+    Ok(match &account.credential {
+        Credential::Key(key) => AccountReference::with_authentication_key(endpoint, key.clone()),
+        Credential::Token(token) => AccountReference::with_credential(endpoint, Arc::clone(token)),
+        Credential::Ambient => match variable(KEY_VARIABLE) {
+            Some(key) => AccountReference::with_authentication_key(endpoint, Secret::new(key)),
+            None => AccountReference::with_credential(endpoint, Arc::new(Chain::new()?)),
+        },
+    })
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Identities of Entra ID, tried in turn until one gives a token; that one is kept to.
+#[derive(Debug)]
+struct Chain {
+    sources: Vec<(&'static str, Arc<dyn TokenCredential>)>,
+    chosen: AtomicUsize,
+}
+
+/// No source was chosen yet.
+const NONE: usize = usize::MAX;
+
+impl Chain {
+    fn new() -> Result<Self, OpenError> {
+        let mut sources: Vec<(&'static str, Arc<dyn TokenCredential>)> = Vec::new();
+        if let (Some(tenant), Some(client), Some(secret)) = (
+            variable("AZURE_TENANT_ID"),
+            variable("AZURE_CLIENT_ID"),
+            variable("AZURE_CLIENT_SECRET"),
+        ) && let Ok(source) = ClientSecretCredential::new(&tenant, client, Secret::new(secret), None)
+        {
+            sources.push(("client secret", source));
+        }
+        if variable("AZURE_FEDERATED_TOKEN_FILE").is_some()
+            && let Ok(source) = WorkloadIdentityCredential::new(None)
+        {
+            sources.push(("workload identity", source));
+        }
+        if let Ok(source) = ManagedIdentityCredential::new(None) {
+            let source: (&'static str, Arc<dyn TokenCredential>) = ("managed identity", source);
+            // Where nothing says that there is one, asking for it takes long: the tools of a developer come first.
+            let is_announced = variable("IDENTITY_ENDPOINT")
+                .or_else(|| variable("MSI_ENDPOINT"))
+                .is_some();
+            if is_announced {
+                sources.push(source);
+            } else {
+                sources.extend(developer_tools());
+                sources.push(source);
+            }
+        }
+        match sources.is_empty() {
+            true => Err(OpenError::NoCredentials {
+                why: "no kind of identity can be used here".to_owned(),
+            }),
+            false => Ok(Self {
+                sources,
+                chosen: AtomicUsize::new(NONE),
+            }),
+        }
+    }
+}
+
+fn developer_tools() -> Option<(&'static str, Arc<dyn TokenCredential>)> {
+    let source = DeveloperToolsCredential::new(None).ok()?;
+    Some(("az or azd", source))
+}
+
+#[async_trait]
+impl TokenCredential for Chain {
+    async fn get_token(
+        &self,
+        scopes: &[&str],
+        options: Option<TokenRequestOptions<'_>>,
+    ) -> azure_core::Result<AccessToken> {
+        if let Some((_, source)) = self.sources.get(self.chosen.load(Ordering::Relaxed)) {
+            return source.get_token(scopes, options).await;
+        }
+        let mut tried = Vec::new();
+        for (index, (name, source)) in self.sources.iter().enumerate() {
+            match source.get_token(scopes, options.clone()).await {
+                Ok(token) => {
+                    self.chosen.store(index, Ordering::Relaxed);
+                    tracing::debug!(identity = name, "Cosmos DB is used with this identity");
+                    return Ok(token);
+                }
+                // What they say may hold parts of tokens; their names are enough to go on.
+                Err(_) => tried.push(*name),
+            }
+        }
+        let message = format!(
+            "no identity gave a token (tried: {}); set {KEY_VARIABLE}, or give this program an identity",
+            tried.join(", ")
+        );
+        Err(azure_core::Error::with_message(
+            azure_core::error::ErrorKind::Credential,
+            message,
+        ))
+    }
+}

@@ -1,0 +1,89 @@
+//! Making the database and the container of a store.
+
+use crate::container::{Flaw, flaw, properties};
+use crate::open::{client, within};
+use crate::{Account, OpenError, Settings};
+use azure_data_cosmos::CosmosError;
+use azure_data_cosmos::models::ThroughputProperties;
+use azure_data_cosmos::options::CreateContainerOptions;
+
+/// How much a new container may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Throughput {
+    /// What the account gives: of a serverless account it is paid by use.
+    #[default]
+    Serverless,
+    /// So many request units per second, always; at least 400.
+    Manual(u64),
+    /// Up to so many request units per second, by demand; at least 1000.
+    Autoscale(u64),
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Made {
+    /// The container is new.
+    Created,
+    /// The container was there, and its settings were mended.
+    Mended,
+    /// The container was there, as it must be.
+    Nothing,
+}
+
+/// Makes the database and the container of a store, or mends the container's settings, and does nothing where all is
+/// well. The service allows this with the account's key only.
+pub async fn init(account: &Account, throughput: Throughput, settings: &Settings) -> Result<Made, OpenError> {
+    within(account, settings, make(account, throughput, settings)).await
+}
+
+async fn make(account: &Account, throughput: Throughput, settings: &Settings) -> Result<Made, OpenError> {
+    let failed = |error: CosmosError| OpenError::from_request(account, &error);
+    let client = client(account, settings).await?;
+    let created = client.create_database(account.database(), None).await;
+    is_new(created).map_err(failed)?;
+    let database = client.database_client(account.database().to_owned());
+    let mut options = CreateContainerOptions::default();
+    match throughput {
+        Throughput::Serverless => {}
+        Throughput::Manual(units) => options = options.with_throughput(ThroughputProperties::manual(units)),
+        Throughput::Autoscale(units) => options = options.with_throughput(ThroughputProperties::autoscale(units, None)),
+    }
+    let created = database
+        .create_container(properties(account.container()), Some(options))
+        .await;
+    if is_new(created).map_err(failed)? {
+        return Ok(Made::Created);
+    }
+    let container = database.container_client(account.container().to_owned(), None);
+    let container = container.await.map_err(failed)?;
+    let found = container
+        .read(None)
+        .await
+        .map_err(failed)?
+        .into_model()
+        .map_err(failed)?;
+    match flaw(&found) {
+        None => Ok(Made::Nothing),
+        Some(Flaw::PartitionKey(found)) => Err(OpenError::WrongPartitionKey {
+            container: account.container().to_owned(),
+            found,
+        }),
+        Some(Flaw::Mendable(_)) => {
+            let mut wanted = properties(account.container());
+            wanted.partition_key = found.partition_key;
+            container.replace(wanted, None).await.map_err(failed)?;
+            Ok(Made::Mended)
+        }
+    }
+}
+
+/// Whether something was made just now, and not before.
+fn is_new<T>(created: azure_data_cosmos::Result<T>) -> azure_data_cosmos::Result<bool> {
+    match created {
+        Ok(_) => Ok(true),
+        Err(error) if error.status().is_conflict() => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,69 @@
+//! The Cosmos DB store: one container of [Azure Cosmos DB](https://learn.microsoft.com/azure/cosmos-db/), shared by as
+//! many processes as like.
+//!
+//! A record is a document, a partition a logical partition, a commit a transactional batch. Nothing is locked and
+//! nobody owns anything: conditions on versions (ETags) decide who was first.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use perennial_cosmos::{Account, Settings};
+//! use perennial_store::{Commit, Draft, Key, Op, Partition, RecordId, Store};
+//!
+//! let account = Account::parse("cosmos://my-account/orders/perennial")?;
+//! let store = perennial_cosmos::open(account, Settings::default()).await?;
+//! let key = Key::new(Partition::new("order-1"), RecordId::of("head"));
+//! let draft = Draft::new(key.clone(), r#"{"state":"new"}"#);
+//! store.commit(Commit::new(vec![Op::Create(draft)])).await?;
+//! assert!(store.get(&key).await?.is_some());
+//! store.close().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What it asks of the service
+//!
+//! | operation | requests |
+//! |---|---|
+//! | commit, get | 1 |
+//! | scan | 1 for each page of the service (up to 4 MB) |
+//! | due | 1 for each physical partition |
+//! | list | 1 for each physical partition at most, until the page has something |
+//! | totals | 1, and 1 every few seconds while they change |
+//!
+//! A commit whose reply was lost takes 1 more, to find out what became of it: every document carries the id of the commit
+//! that wrote it.
+
+mod account;
+mod body;
+mod commit;
+mod container;
+mod core;
+mod document;
+mod due;
+mod error;
+mod failure;
+mod find;
+mod get;
+mod identity;
+#[cfg(feature = "init")]
+mod init;
+mod list;
+mod names;
+mod open;
+mod prepare;
+mod query;
+mod scan;
+mod settings;
+mod store;
+mod tally;
+mod totals;
+mod usage;
+
+pub use account::{Account, KEY_VARIABLE};
+pub use error::OpenError;
+#[cfg(feature = "init")]
+pub use init::{Made, Throughput, init};
+pub use open::open;
+pub use settings::{Consistency, Settings};
+pub use store::CosmosStore;
+pub use usage::{Spent, Usage};

@@ -1,0 +1,127 @@
+//! The store.
+
+use crate::core::Core;
+use crate::prepare::{LIMITS, Prepared, prepare};
+use crate::{Usage, tally};
+use async_trait::async_trait;
+use perennial_store::{
+    Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, Key, Limits, ListFilter, ListPage, Record, Result,
+    ScanPage, ScanQuery, Sharing, Signals, Store,
+};
+use std::sync::Arc;
+
+/// A [`Store`] in a container of Azure Cosmos DB, shared with every other process that opens the same one.
+///
+/// # What is particular to it
+///
+/// * A commit is one transactional batch in one partition. [`Op::Absent`](perennial_store::Op::Absent) takes two of
+///   its 100 operations; the removal of a record that is not there costs one request more.
+/// * Commits of one handle that run at the same time take effect in any order. What was answered comes before what
+///   is asked afterwards.
+/// * What this handle has written, it reads. What others have written it may read late where the account's consistency
+///   is Session or weaker; a commit's conditions always see the truth, and what is read after a commit is at least as
+///   new as that.
+/// * [`tally`](Store::tally) is exact for commits of this handle and of those that were closed; of others it lags a few
+///   seconds, and what a process counted in the last seconds before it was killed is lost.
+/// * [`signals`](Store::signals) tell of this handle's commits only.
+#[derive(Clone)]
+pub struct CosmosStore {
+    core: Arc<Core>,
+}
+
+impl CosmosStore {
+    pub(crate) fn new(core: Core, tally_interval: std::time::Duration) -> Self {
+        let core = Arc::new(core);
+        tally::keep(&core, tally_interval);
+        Self { core }
+    }
+
+    /// What this handle has cost so far.
+    pub fn usage(&self) -> Usage {
+        self.core.meter.snapshot()
+    }
+}
+
+impl std::fmt::Debug for CosmosStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CosmosStore").finish_non_exhaustive()
+    }
+}
+
+/// Makes a commit and tells whom it concerns.
+async fn run(core: Arc<Core>, mut prepared: Prepared) -> Result<Committed> {
+    let counted = std::mem::take(&mut prepared.tally);
+    let lanes = std::mem::take(&mut prepared.lanes);
+    let committed = core.apply(prepared).await?;
+    core.tally.add(counted);
+    for lane in &lanes {
+        core.signals.placed(lane);
+    }
+    Ok(committed)
+}
+
+#[async_trait]
+impl Store for CosmosStore {
+    fn limits(&self) -> Limits {
+        LIMITS
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::Shared
+    }
+
+    fn epoch(&self) -> u64 {
+        0
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Committed> {
+        self.core.check_open()?;
+        let prepared = prepare(commit, self.core.next_commit())?;
+        let core = Arc::clone(&self.core);
+        // A task of its own: the caller's future may be dropped at any moment.
+        let task = tokio::spawn(async move {
+            let running = core.start().await?;
+            let outcome = run(core, prepared).await;
+            drop(running);
+            outcome
+        });
+        let lost = |error| Error::UnknownOutcome(format!("the commit was interrupted: {error}"));
+        task.await.map_err(lost)?
+    }
+
+    async fn get(&self, key: &Key) -> Result<Option<Record>> {
+        self.core.check_open()?;
+        self.core.get(key).await
+    }
+
+    async fn scan(&self, query: &ScanQuery) -> Result<ScanPage> {
+        self.core.check_open()?;
+        self.core.scan(query).await
+    }
+
+    async fn due(&self, query: &DueQuery) -> Result<DuePage> {
+        self.core.check_open()?;
+        self.core.due(query).await
+    }
+
+    async fn list(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<ListPage> {
+        self.core.check_open()?;
+        self.core.list(filter, after, limit).await
+    }
+
+    async fn tally(&self) -> Result<Vec<(Counter, i64)>> {
+        self.core.check_open()?;
+        self.core.totals().await
+    }
+
+    fn signals(&self) -> Signals {
+        self.core.signals.subscribe()
+    }
+
+    async fn close(&self) -> Result<()> {
+        match self.core.shut().await {
+            true => self.core.leave_tally().await,
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What the store has asked of the service, and what that cost.
+
+use azure_data_cosmos::diagnostics::DiagnosticsContext;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+
+/// What one kind of operation has cost so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spent {
+    /// How often it was done.
+    pub calls: u64,
+    /// How many requests that took, with everything that was tried again.
+    pub requests: u64,
+    /// How many request units the service charged.
+    pub units: f64,
+}
+
+/// What a handle has cost so far, by operation: `commit`, `resolve`, `get`, `scan`, `due`, `list`, `tally`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// Each operation that was done.
+    pub by_operation: BTreeMap<&'static str, Spent>,
+}
+
+impl Usage {
+    /// Everything together.
+    pub fn total(&self) -> Spent {
+        self.by_operation.values().fold(Spent::default(), |sum, spent| Spent {
+            calls: sum.calls + spent.calls,
+            requests: sum.requests + spent.requests,
+            units: sum.units + spent.units,
+        })
+    }
+}
+
+/// Adds up, and tells the program's metrics.
+#[derive(Default)]
+pub(crate) struct Meter(Mutex<Usage>);
+
+impl Meter {
+    /// Counts what one request, or several for the same thing, have cost.
+    pub(crate) fn add(&self, operation: &'static str, diagnostics: Option<&DiagnosticsContext>) {
+        let requests = diagnostics.map_or(0, |told| told.request_count() as u64);
+        let units = diagnostics.map_or(0.0, |told| told.total_request_charge().value());
+        metrics::counter!("perennial_cosmos_requests_total", "operation" => operation).increment(requests);
+        metrics::histogram!("perennial_cosmos_request_units", "operation" => operation).record(units);
+        let mut usage = self.0.lock();
+        let spent = usage.by_operation.entry(operation).or_default();
+        spent.calls += 1;
+        spent.requests += requests;
+        spent.units += units;
+        // Counters are whole numbers: what the sum has grown by, so that fractions add up.
+        let grown = (spent.units.floor() - (spent.units - units).floor()).max(0.0);
+        drop(usage);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        metrics::counter!("perennial_cosmos_request_units_total", "operation" => operation).increment(grown as u64);
+    }
+
+    /// What there is so far.
+    pub(crate) fn snapshot(&self) -> Usage {
+        self.0.lock().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_added_up() {
+        let meter = Meter::default();
+        meter.add("get", None);
+        meter.add("get", None);
+        meter.add("due", None);
+        let usage = meter.snapshot();
+        assert_eq!(usage.by_operation["get"].calls, 2);
+        assert_eq!(usage.total().calls, 3);
+    }
+}

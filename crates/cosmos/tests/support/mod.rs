@@ -1,0 +1,84 @@
+//! A server of its own for each test, and a store on it.
+
+#![allow(dead_code)]
+
+use azure_data_cosmos::options::BinaryEncodingOptions;
+use azure_data_cosmos::{AccountReference, ContainerClient, CosmosClient, CosmosRuntime, RoutingStrategy};
+use perennial_cosmos::{Account, CosmosStore, Made, Settings, Throughput};
+use perennial_cosmos_server::{Options, Server};
+use perennial_store::{Commit, Draft, Error, Key, Op, Partition, RecordId, Store, Version};
+
+pub struct Bed {
+    pub server: Server,
+    pub account: Account,
+    pub settings: Settings,
+}
+
+impl Bed {
+    pub async fn new() -> Self {
+        Self::with(Options::default()).await
+    }
+
+    /// A server set up so, with a container that is ready.
+    pub async fn with(options: Options) -> Self {
+        let bed = Self::bare(options).await;
+        let made = perennial_cosmos::init(&bed.account, Throughput::Serverless, &bed.settings);
+        assert_eq!(made.await.unwrap(), Made::Created);
+        bed
+    }
+
+    /// A server without a container.
+    pub async fn bare(options: Options) -> Self {
+        let server = Server::start(options).await.unwrap();
+        let address = server.endpoint().replace("http://", "");
+        let url = format!("cosmos+http://{}/db/perennial", address.trim_end_matches('/'));
+        let account = Account::parse(&url).unwrap().with_key(server.key());
+        Self {
+            server,
+            account,
+            settings: Settings::default(),
+        }
+    }
+
+    pub async fn open(&self) -> CosmosStore {
+        perennial_cosmos::open(self.account.clone(), self.settings.clone())
+            .await
+            .unwrap()
+    }
+
+    /// The container itself, to look and meddle.
+    pub async fn container(&self) -> ContainerClient {
+        let runtime = CosmosRuntime::builder().build().await.unwrap();
+        let endpoint = self.server.endpoint().parse().unwrap();
+        let account = AccountReference::with_authentication_key(endpoint, self.server.key().to_owned());
+        let client = CosmosClient::builder()
+            .with_runtime(runtime)
+            .with_binary_encoding_options(BinaryEncodingOptions::new().with_enabled(false))
+            .build(account, RoutingStrategy::PreferredRegions(Vec::new()))
+            .await
+            .unwrap();
+        client
+            .database_client("db")
+            .container_client("perennial", None)
+            .await
+            .unwrap()
+    }
+}
+
+pub fn key(partition: &str, id: &str) -> Key {
+    Key::new(Partition::new(partition), RecordId::from_raw(id))
+}
+
+pub fn draft(partition: &str, id: &str, body: &str) -> Draft {
+    Draft::new(key(partition, id), body.to_owned())
+}
+
+/// Commits one operation and returns the version that it wrote.
+pub async fn one(store: &CosmosStore, op: Op) -> Result<Option<Version>, Error> {
+    let committed = store.commit(Commit::new(vec![op])).await?;
+    Ok(committed.versions[0].clone())
+}
+
+pub async fn put(store: &CosmosStore, draft: Draft) -> Version {
+    one(store, Op::Put(draft)).await.unwrap().unwrap()
+}

@@ -1,0 +1,71 @@
+//! What a commit means to who watches.
+
+use crate::facts::{Activity, Facts};
+use crate::life::Life;
+use perennial_store::{Commit, Key, Op};
+
+/// What a commit does, read off its records' names.
+pub struct Effect {
+    /// The records that it changes.
+    pub keys: Vec<Key>,
+    /// The activities that it stores.
+    scheduled: Vec<Activity>,
+    /// The activities that it takes away.
+    taken: Vec<Activity>,
+    /// The instances whose heads it writes.
+    turned: Vec<String>,
+}
+
+/// The instance that a record belongs to.
+pub fn instance_of(key: &Key) -> Option<&str> {
+    key.partition.as_str().strip_prefix("wf:")
+}
+
+/// The activity that a record stands for.
+fn activity_of(key: &Key) -> Option<Activity> {
+    let mut parts = key.id.as_str().strip_prefix("work/")?.split('/');
+    let mut number = || u64::from_str_radix(parts.next()?, 16).ok();
+    Some((instance_of(key)?.to_owned(), number()?, number()?))
+}
+
+impl Effect {
+    /// What a commit will do if it takes effect.
+    pub fn of(commit: &Commit) -> Self {
+        let changes = || commit.ops.iter().filter(|op| !matches!(op, Op::Absent(_)));
+        let writes = || changes().filter_map(Op::draft).map(|draft| &draft.key);
+        let takes = || changes().filter(|op| op.draft().is_none()).map(Op::key);
+        let heads = writes().filter(|key| key.id.as_str() == "head");
+        Self {
+            keys: changes().map(|op| op.key().clone()).collect(),
+            scheduled: writes().filter_map(activity_of).collect(),
+            taken: takes().filter_map(activity_of).collect(),
+            turned: heads.filter_map(instance_of).map(str::to_owned).collect(),
+        }
+    }
+
+    /// It took effect.
+    pub fn happened(&self, life: &Life) {
+        let facts = &mut *life.scene.facts.lock();
+        facts.scheduled.extend(self.scheduled.iter().cloned());
+        if life.scene.config.is_shared() {
+            self.settle(life, facts);
+        }
+    }
+
+    /// From now on others may get what was acknowledged with this commit, whenever its answer comes.
+    fn settle(&self, life: &Life, facts: &mut Facts) {
+        for instance in &self.turned {
+            let held = facts.turn_claims.get(instance);
+            if held.is_some_and(|held| held.acking && held.holder.number == life.number) {
+                facts.turn_claims.remove(instance);
+                facts.turn_deliveries.remove(instance);
+            }
+        }
+        for activity in &self.taken {
+            let held = facts.work_claims.get(activity);
+            if held.is_some_and(|held| held.acking && held.holder.number == life.number) {
+                facts.work_claims.remove(activity);
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! A store without byte limits to speak of, over one that has them.
+
+mod parts;
+mod plan;
+mod read;
+mod stage;
+mod stub;
+mod sweep;
+
+pub use parts::parts_lane;
+pub use sweep::Swept;
+
+use crate::{
+    Clock, Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, Key, Limits, ListFilter, ListPage, Record,
+    Result, ScanPage, ScanQuery, Sharing, Signals, Store,
+};
+use async_trait::async_trait;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How many bytes a record, and a commit, may have.
+const BYTES: usize = 64 * 1024 * 1024;
+/// How long staged parts are left alone, unless [`Roomy::staging`] says otherwise.
+const STAGING: Duration = Duration::from_secs(10 * 60);
+/// Parts that are in use are looked at no more rarely than this.
+const LONGEST_WAIT_MS: u64 = 24 * 60 * 60 * 1000;
+/// How often a commit is staged, or a read made again, when others come in between each time.
+const TRIES: usize = 8;
+
+/// Takes bodies and commits of up to 64 MB on a store that takes far less.
+///
+/// A body that is too large for its record, or that makes the commit too large, is *outlined*: it is first written in
+/// slices under `part/…` in the same partition, invisible to who reads the record, and the commit itself holds a
+/// small stub in its place. The commit makes everything real at once. Who reads the record gets the body; versions, queues
+/// and listings are those of the record. A store whose own limits are as wide is passed through at no cost.
+///
+/// Put it above [`Patient`](crate::Patient), so that every write of slices is patient by itself.
+///
+/// # What is left behind
+///
+/// Slices of a commit that never came, or of a record that was overwritten or deleted, are garbage. Each set of slices has
+/// an anchor in the queue [`parts_lane`]; hand its key to [`Roomy::sweep`] when it is due, and the set is deleted if no
+/// record refers to it. Until then slices are seen by scans of a whole partition, so that who deletes a
+/// partition deletes them too. No caller may write ids under `part`.
+///
+/// # Why a sweep never takes what is needed
+///
+/// The commit that writes the stub also rewrites its anchor at the version at which it was staged, and a sweep deletes or
+/// rewrites the anchor before anything else, at the version that it looked at. Of the two only one succeeds; a commit that
+/// loses stages again. Where a commit already has as many operations as the store takes, there is no room for that condition:
+/// then a set is safe because it is left alone for ten minutes and a commit that comes later than half of that stages
+/// again. What remains is a commit of a full number of operations that takes effect more than five minutes after it was sent, or clocks that
+/// are further apart than that.
+///
+/// # What differs from a plain store
+///
+/// A commit that outlines takes its place in the order when its last step is made, not when it is first polled. If the
+/// future is dropped before that, nothing happened.
+pub struct Roomy {
+    inner: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    limits: Limits,
+    nonce: u64,
+    outlined: AtomicU64,
+    staging_ms: u64,
+}
+
+impl Roomy {
+    /// Wraps a store. The nonce names what this handle stages: a random number, so that no other handle of the same data
+    /// has it.
+    pub fn new(inner: Arc<dyn Store>, clock: Arc<dyn Clock>, nonce: u64) -> Self {
+        let limits = inner.limits();
+        let roomy = Self {
+            inner,
+            clock,
+            limits,
+            nonce,
+            outlined: AtomicU64::new(0),
+            staging_ms: 0,
+        };
+        roomy.staging(STAGING)
+    }
+
+    /// The same store, leaving staged parts alone for so long; ten minutes unless set.
+    #[must_use]
+    pub fn staging(mut self, staging: Duration) -> Self {
+        let longest = LONGEST_WAIT_MS;
+        self.staging_ms = u64::try_from(staging.as_millis()).map_or(longest, |ms| ms.min(longest));
+        self
+    }
+
+    /// Whether the store below takes as much by itself.
+    fn is_idle(&self) -> bool {
+        self.limits.bytes_per_record >= BYTES && self.limits.bytes_per_commit >= BYTES
+    }
+
+    /// Counts one more body that is outlined.
+    fn count(&self) -> u64 {
+        self.outlined.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+#[async_trait]
+impl Store for Roomy {
+    fn limits(&self) -> Limits {
+        if self.is_idle() {
+            return self.limits;
+        }
+        Limits {
+            bytes_per_commit: BYTES,
+            bytes_per_record: BYTES,
+            ..self.limits
+        }
+    }
+
+    fn sharing(&self) -> Sharing {
+        self.inner.sharing()
+    }
+
+    fn epoch(&self) -> u64 {
+        self.inner.epoch()
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Committed> {
+        if self.is_idle() {
+            return self.inner.commit(commit).await;
+        }
+        plan::check(&commit, &self.limits)?;
+        let leaving = plan::leaving(&commit, &self.limits)?;
+        if leaving.is_empty() {
+            return self.inner.commit(commit).await;
+        }
+        for _ in 0..TRIES {
+            if let Some(committed) = self.outline(&commit, &leaving).await? {
+                return Ok(committed);
+            }
+        }
+        let why = format!("a commit was staged {TRIES} times, and each time its parts were gone or too old at the end");
+        Err(Error::Unavailable(why))
+    }
+
+    async fn get(&self, key: &Key) -> Result<Option<Record>> {
+        match self.is_idle() {
+            true => self.inner.get(key).await,
+            false => self.get_whole(key).await,
+        }
+    }
+
+    async fn scan(&self, query: &ScanQuery) -> Result<ScanPage> {
+        match self.is_idle() || query.keys_only {
+            true => self.inner.scan(query).await,
+            false => self.scan_whole(query).await,
+        }
+    }
+
+    async fn due(&self, query: &DueQuery) -> Result<DuePage> {
+        match self.is_idle() {
+            true => self.inner.due(query).await,
+            false => self.due_whole(query).await,
+        }
+    }
+
+    async fn list(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<ListPage> {
+        self.inner.list(filter, after, limit).await
+    }
+
+    async fn tally(&self) -> Result<Vec<(Counter, i64)>> {
+        self.inner.tally().await
+    }
+
+    fn signals(&self) -> Signals {
+        self.inner.signals()
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.inner.close().await
+    }
+}

@@ -1,0 +1,170 @@
+//! Committing with bodies outlined: stage the parts, then commit the stubs.
+
+use super::Roomy;
+use super::parts::{self, Anchor};
+use super::stub::Stub;
+use crate::{Commit, Committed, Draft, Error, Key, Op, Order, Partition, Result, Version};
+
+/// The parts of one body.
+struct Outlined<'a> {
+    nonce: String,
+    anchor: Anchor,
+    key: Key,
+    order: Order,
+    slices: Vec<&'a str>,
+}
+
+/// Writes parts in as few commits as fit, in the order in which they are pushed.
+struct Stager<'a> {
+    roomy: &'a Roomy,
+    ops: Vec<Op>,
+    bytes: usize,
+    /// The versions of the anchors, in order.
+    anchors: Vec<Option<Version>>,
+}
+
+impl Stager<'_> {
+    async fn push(&mut self, draft: Draft) -> Result<()> {
+        let limits = &self.roomy.limits;
+        let other_partition = |op: &Op| op.key().partition != draft.key.partition;
+        let is_full = self.ops.len() >= limits.ops_per_commit
+            || self.bytes + draft.body.len() > limits.bytes_per_commit
+            || self.ops.first().is_some_and(other_partition);
+        if is_full {
+            self.flush().await?;
+        }
+        self.bytes += draft.body.len();
+        self.ops.push(Op::Create(draft));
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<()> {
+        let ops = std::mem::take(&mut self.ops);
+        self.bytes = 0;
+        let is_anchor = |op: &Op| parts::nonce_of(&op.key().id).is_some();
+        let anchors: Vec<bool> = ops.iter().map(is_anchor).collect();
+        // Relaxed, because whatever takes these writes back takes back the commit that rests on them.
+        let committed = self.roomy.inner.commit(Commit::new(ops).relaxed()).await?;
+        let versions = committed.versions.into_iter().zip(anchors);
+        self.anchors
+            .extend(versions.filter_map(|(version, is_anchor)| is_anchor.then_some(version)));
+        Ok(())
+    }
+}
+
+fn draft_mut(op: &mut Op) -> Option<&mut Draft> {
+    match op {
+        Op::Create(draft) | Op::Put(draft) | Op::Replace(draft, _) => Some(draft),
+        Op::Delete(..) | Op::Remove(_) | Op::Absent(_) => None,
+    }
+}
+
+impl Roomy {
+    /// Makes a commit with the bodies of these operations outlined. `None` if the parts could not be relied on at
+    /// the end: nothing happened then, and it may be tried again.
+    pub(super) async fn outline(&self, commit: &Commit, leaving: &[usize]) -> Result<Option<Committed>> {
+        let staged_ms = self.clock.now_ms();
+        let mut last = commit.clone();
+        let mut outlined = Vec::with_capacity(leaving.len());
+        for op in leaving {
+            let drafts = commit.ops.get(*op).and_then(Op::draft);
+            if let Some((draft, stub)) = drafts.zip(last.ops.get_mut(*op).and_then(draft_mut)) {
+                let parts = self.cut(draft, staged_ms)?;
+                stub.body = Stub::of(&draft.body, &parts.nonce, parts.slices.len()).encode()?;
+                outlined.push(parts);
+            }
+        }
+        outlined.sort_by(|left, right| left.key.partition.cmp(&right.key.partition));
+        let Some(versions) = self.stage(&outlined, staged_ms).await? else {
+            return Ok(None);
+        };
+        let now_ms = self.clock.now_ms();
+        if now_ms.saturating_sub(staged_ms) > self.staging_ms / 2 {
+            return Ok(None);
+        }
+        // Behind the caller's operations, so that their numbers stay and their failures are named first.
+        for (parts, version) in outlined.iter().zip(versions) {
+            if last.ops.len() < self.limits.ops_per_commit {
+                let anchor = parts.anchor.draft(parts.key.clone(), parts.order, now_ms)?;
+                last.ops.push(Op::Replace(anchor, version));
+            }
+        }
+        metrics::counter!("perennial_store_outlined_total").increment(outlined.len() as u64);
+        match self.inner.commit(last).await {
+            Ok(mut committed) => {
+                committed.versions.truncate(commit.ops.len());
+                Ok(Some(committed))
+            }
+            Err(Error::Conflict { op, .. }) if op >= commit.ops.len() => Ok(None),
+            // The parts stay until they are swept, even though nothing seems to have happened: where a reply was lost on the way,
+            // a conflict may be with this very commit.
+            Err(error) => Err(error),
+        }
+    }
+
+    fn cut<'a>(&self, draft: &'a Draft, staged_ms: u64) -> Result<Outlined<'a>> {
+        let text = std::str::from_utf8(&draft.body).map_err(|_| {
+            let key = &draft.key;
+            Error::Invalid(format!(
+                "the body of the record {key} is too large and not text: only JSON can be stored"
+            ))
+        })?;
+        let count = self.count();
+        let nonce = parts::nonce(self.nonce, count);
+        let anchor = Anchor {
+            owner: draft.key.id.as_str().to_owned(),
+            wait_ms: self.staging_ms,
+        };
+        // The first slice goes with its anchor, so that one small body is one commit.
+        let beside = parts::json(&anchor)?.len();
+        let room = self.limits.bytes_per_commit.saturating_sub(beside);
+        let room = room.min(self.limits.bytes_per_record);
+        if room < parts::LEAST_PART {
+            return Err(Error::TooLarge {
+                what: "the least size of a record of which a large body is made",
+                actual: beside + parts::LEAST_PART,
+                limit: self.limits.bytes_per_commit,
+            });
+        }
+        Ok(Outlined {
+            key: Key::new(draft.key.partition.clone(), parts::anchor_id(&nonce)),
+            order: parts::order(staged_ms, count),
+            slices: parts::cut(text, room),
+            nonce,
+            anchor,
+        })
+    }
+
+    /// Writes all parts, each anchor before its slices, so that whatever is left behind at any moment can be found.
+    /// Returns the versions of the anchors; `None` if a name was taken.
+    async fn stage(&self, outlined: &[Outlined<'_>], staged_ms: u64) -> Result<Option<Vec<Version>>> {
+        let mut stager = Stager {
+            roomy: self,
+            ops: Vec::new(),
+            bytes: 0,
+            anchors: Vec::with_capacity(outlined.len()),
+        };
+        match write(&mut stager, outlined, staged_ms).await {
+            Ok(()) => Ok(stager.anchors.into_iter().collect()),
+            Err(Error::Conflict { .. }) => Ok(None),
+            // What the caller asked for has not even begun.
+            Err(Error::UnknownOutcome(why)) => Err(Error::Unavailable(why)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+async fn write(stager: &mut Stager<'_>, outlined: &[Outlined<'_>], staged_ms: u64) -> Result<()> {
+    for parts in outlined {
+        let partition: &Partition = &parts.key.partition;
+        stager
+            .push(parts.anchor.draft(parts.key.clone(), parts.order, staged_ms)?)
+            .await?;
+        for (number, slice) in parts.slices.iter().enumerate() {
+            stager
+                .push(parts::part(partition, &parts.nonce, number, slice)?)
+                .await?;
+        }
+    }
+    stager.flush().await
+}

@@ -1,0 +1,121 @@
+//! What stands in a record whose body was stored in parts.
+
+use crate::{Error, Key, Result};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// No stub is longer than this.
+pub(super) const STUB_BYTES: usize = 160;
+
+const FIELD: &str = "$parts";
+
+/// Where the body is, and how to know that it is whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Stub {
+    pub(super) nonce: String,
+    pub(super) count: usize,
+    pub(super) bytes: usize,
+    pub(super) hash: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Envelope {
+    #[serde(rename = "$parts")]
+    parts: Stub,
+}
+
+impl Stub {
+    pub(super) fn of(body: &[u8], nonce: &str, count: usize) -> Self {
+        Self {
+            nonce: nonce.to_owned(),
+            count,
+            bytes: body.len(),
+            hash: hash(body),
+        }
+    }
+
+    pub(super) fn encode(self) -> Result<Bytes> {
+        super::parts::json(&Envelope { parts: self })
+    }
+
+    /// The stub in a body, `None` if the body is what the caller wrote.
+    pub(super) fn decode(key: &Key, body: &[u8]) -> Result<Option<Self>> {
+        if !is_stub(body) {
+            return Ok(None);
+        }
+        let parsed: Envelope = serde_json::from_slice(body)
+            .map_err(|why| Error::Corrupt(format!("the record {key} does not say where its body is: {why}")))?;
+        Ok(Some(parsed.parts))
+    }
+}
+
+pub(super) fn hash(body: &[u8]) -> String {
+    format!("{:016x}", xxhash_rust::xxh3::xxh3_64(body))
+}
+
+/// Whether a body is a stub, or would be taken for one once a database has written it in its own way: escapes
+/// resolved, spaces dropped. Looks at a few bytes, whatever the length.
+pub(super) fn is_stub(body: &[u8]) -> bool {
+    let first_key = || {
+        let object = body.trim_ascii_start().strip_prefix(b"{")?;
+        let key = object.trim_ascii_start();
+        if !key.starts_with(b"\"$") && !key.starts_with(b"\"\\") {
+            return None;
+        }
+        let key = serde_json::Deserializer::from_slice(key).into_iter::<String>().next()?;
+        key.ok()
+    };
+    first_key().is_some_and(|key| key == FIELD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Partition, RecordId};
+
+    fn key() -> Key {
+        Key::new(Partition::new("p"), RecordId::of("a"))
+    }
+
+    #[test]
+    fn a_stub_comes_back_and_is_short() {
+        let stub = Stub {
+            nonce: super::super::parts::nonce(u64::MAX, u64::MAX),
+            count: u32::MAX as usize,
+            bytes: u32::MAX as usize,
+            hash: hash(b""),
+        };
+        let body = stub.clone().encode().unwrap();
+        assert!(body.len() <= STUB_BYTES, "{} bytes", body.len());
+        assert_eq!(Stub::decode(&key(), &body), Ok(Some(stub)));
+    }
+
+    #[test]
+    fn whatever_could_be_taken_for_a_stub_is_known() {
+        for body in [
+            r#"{"$parts":{}}"#,
+            " {\n\"$parts\" : 1, \"more\": 2}",
+            r#"{"\u0024parts":1}"#,
+        ] {
+            assert!(is_stub(body.as_bytes()), "{body}");
+            assert!(matches!(Stub::decode(&key(), body.as_bytes()), Err(Error::Corrupt(_))));
+        }
+        for body in [
+            "",
+            "{}",
+            "{\"",
+            r#""$parts""#,
+            r#"{"parts":1}"#,
+            r#"{"$part":1}"#,
+            r#"{"a":{"$parts":1}}"#,
+            r#"[{"$parts":1}]"#,
+            r#"{"$parts"#,
+            r#"{"\uZZ":1}"#,
+        ] {
+            assert!(!is_stub(body.as_bytes()), "{body}");
+            assert_eq!(Stub::decode(&key(), body.as_bytes()), Ok(None));
+        }
+    }
+}
