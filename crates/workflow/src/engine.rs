@@ -1,5 +1,6 @@
 //! The engine: what every operation works with.
 
+use crate::admin::condemn;
 use crate::board::{Board, Body, Pin, Subject};
 use crate::chores::Housekeeper;
 use crate::instance::{self, Cache, Snapshot};
@@ -153,6 +154,9 @@ impl Engine {
                 redo::finish(self, &partition).await?;
                 continue;
             }
+            if snapshot.head().is_some_and(|head| head.condemned.is_some()) {
+                return Ok(snapshot);
+            }
             self.cache.fill(instance, slot, began, Arc::clone(&snapshot));
             return Ok(snapshot);
         }
@@ -160,9 +164,13 @@ impl Engine {
 
     /// The same, for callers of the provider.
     pub async fn snapshot_for(&self, operation: &'static str, instance: &str) -> Result<Arc<Snapshot>, ProviderError> {
-        self.snapshot(&Arc::from(instance))
-            .await
-            .map_err(|e| error::from_store(operation, &e))
+        let failed = |e: Error| error::from_store(operation, &e);
+        let snapshot = self.snapshot(&Arc::from(instance)).await.map_err(failed)?;
+        match snapshot.head().and_then(|head| head.condemned.as_ref()) {
+            // What is deleted is gone, even if something is left of it.
+            Some(mark) if condemn::is_decided(self, instance, mark).await.map_err(failed)? => Ok(Arc::default()),
+            _ => Ok(snapshot),
+        }
     }
 
     /// Which runtime version an instance is bound to, as far as memory tells.

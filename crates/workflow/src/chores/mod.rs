@@ -7,8 +7,9 @@ mod housekeeper;
 
 pub use housekeeper::Housekeeper;
 
+use crate::admin::condemn;
 use crate::engine::Engine;
-use crate::outbox::{self, Audience};
+use crate::outbox;
 use crate::records::instance_of;
 use crate::redo;
 use perennial_store::{DueQuery, Lane, Order, Place, Record, Result, Slot, Topics};
@@ -25,6 +26,8 @@ const PAGE: usize = 100;
 pub enum Topic {
     /// Roll a turn forward.
     Redo,
+    /// Carry a deletion out, or take it back.
+    Condemned,
     /// Deliver an intent.
     Outbox,
     /// Remove a tombstone.
@@ -33,11 +36,12 @@ pub enum Topic {
 
 impl Topic {
     /// All of them, in the order in which a store that is opened needs them.
-    const ALL: [Self; 3] = [Self::Redo, Self::Outbox, Self::Tombs];
+    const ALL: [Self; 4] = [Self::Redo, Self::Condemned, Self::Outbox, Self::Tombs];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Redo => "redo",
+            Self::Condemned => "condemned",
             Self::Outbox => "outbox",
             Self::Tombs => "tombs",
         }
@@ -71,6 +75,7 @@ pub async fn run(engine: &Arc<Engine>, record: Record) -> Result<()> {
                 .forget(instance_of(&record.key.partition), Slot::of(&record.key.partition));
             Ok(())
         }
+        Some(Topic::Condemned) => condemn::chore(engine, record).await,
         // A chore of a later version of perennial: that one does it.
         None => Ok(()),
     }
@@ -97,12 +102,7 @@ pub async fn run_all(engine: &Arc<Engine>) -> Result<()> {
                 engine
                     .orders
                     .pass(record.place.as_ref().map_or(Order(0), |place| place.order));
-                match topic {
-                    Topic::Outbox => {
-                        outbox::flush(engine, &record.key.partition, Audience::Nobody).await?;
-                    }
-                    Topic::Redo | Topic::Tombs => run(engine, record).await?,
-                }
+                run(engine, record).await?;
             }
             if !page.more {
                 break;

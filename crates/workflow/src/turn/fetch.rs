@@ -187,6 +187,10 @@ async fn prepare(
         }
         other => other?,
     };
+    if snapshot.head().is_some_and(|head| head.condemned.is_some()) {
+        taken.put_off();
+        return Ok(None);
+    }
     let pin = Pin::of(snapshot.head().and_then(|head| head.execution.pinned.as_ref()));
     let admitted = window.admits(&pin);
     engine.board.lock().0.pin(&taken.instance, pin);
