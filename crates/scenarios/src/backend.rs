@@ -8,6 +8,11 @@ use duroxide::providers::Provider;
 /// One store under test. Each test gets a backend of its own.
 #[async_trait]
 pub trait Backend: Send + Sync {
+    /// How many messages a turn brings at most: all that wait, unless the store's commits are too small for that.
+    fn messages_per_turn(&self) -> usize {
+        usize::MAX
+    }
+
     /// Opens a fresh, empty store. Called once, before anything else.
     async fn open(&self) -> Arc<dyn Provider>;
 

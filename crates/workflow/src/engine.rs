@@ -1,5 +1,6 @@
 //! The engine: what every operation works with.
 
+use crate::admin::condemn;
 use crate::board::{Board, Body, ClaimId, Pin, Subject};
 use crate::chores::Housekeeper;
 use crate::instance::{self, Cache, Snapshot, Trust};
@@ -15,7 +16,9 @@ use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::{error, recover, shared};
 use duroxide::providers::{ProviderError, WorkItem};
-use perennial_store::{Clock, Commit, Committed, Error, Order, Patient, Result, Sharing, Slot, Store, SystemClock};
+use perennial_store::{
+    Clock, Commit, Committed, Error, Order, Patient, Result, Roomy, Sharing, Slot, Store, SystemClock,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -67,6 +70,8 @@ impl Workflows {
 
 pub struct Engine {
     pub store: Arc<dyn Store>,
+    /// The same, as what keeps the parts of large bodies.
+    pub parts: Arc<Roomy>,
     pub board: Arc<Board>,
     pub cache: Cache,
     pub clock: Arc<dyn Clock>,
@@ -104,7 +109,10 @@ impl Engine {
     fn new(store: Arc<dyn Store>, settings: Settings, clock: Arc<dyn Clock>) -> Self {
         let meters = Arc::new(Meters::new());
         let shared = (store.sharing() == Sharing::Shared).then(|| Shared::new(&settings));
+        // Told in every token and in the names of staged parts, so that those of another opening are not taken for ours.
         let epoch = shared.as_ref().map_or_else(|| store.epoch(), |shared| shared.seed);
+        let patient = Arc::new(Patient::new(store, Arc::clone(&clock), PATIENCE));
+        let parts = Arc::new(Roomy::new(patient, Arc::clone(&clock), epoch));
         Self {
             board: Arc::new(Board::new(
                 Arc::clone(&clock),
@@ -118,7 +126,8 @@ impl Engine {
                 .map_or_else(Sequencer::default, |shared| Sequencer::of_process(shared.seed)),
             queues: if shared.is_some() { Queues::One } else { Queues::Two },
             shared,
-            store: Arc::new(Patient::new(store, Arc::clone(&clock), PATIENCE)),
+            store: Arc::clone(&parts) as Arc<dyn Store>,
+            parts,
             clock,
             meters,
             settings,
@@ -206,6 +215,9 @@ impl Engine {
                 redo::finish(self, &partition).await?;
                 continue;
             }
+            if snapshot.head().is_some_and(|head| head.condemned.is_some()) {
+                return Ok(snapshot);
+            }
             if self.shared.is_some() && !self.is_settled(instance, &snapshot).await? {
                 continue;
             }
@@ -229,9 +241,13 @@ impl Engine {
 
     /// The same, for callers of the provider.
     pub async fn snapshot_for(&self, operation: &'static str, instance: &str) -> Result<Arc<Snapshot>, ProviderError> {
-        self.snapshot(&Arc::from(instance))
-            .await
-            .map_err(|e| error::from_store(operation, &e))
+        let failed = |e: Error| error::from_store(operation, &e);
+        let snapshot = self.snapshot(&Arc::from(instance)).await.map_err(failed)?;
+        match snapshot.head().and_then(|head| head.condemned.as_ref()) {
+            // What is deleted is gone, even if something is left of it.
+            Some(mark) if condemn::is_decided(self, instance, mark).await.map_err(failed)? => Ok(Arc::default()),
+            _ => Ok(snapshot),
+        }
     }
 
     /// Which runtime version an instance is bound to, as far as memory tells.

@@ -35,6 +35,7 @@ pub async fn recover(engine: &Arc<Engine>) -> Result<()> {
         return Err(Error::Invalid(why.to_string()));
     }
     chores::run_all(engine).await?;
+    engine.outbox.open();
     let clean = engine.store.get(&clean_marker()).await?.is_some();
     let mut found = 0;
     for lane in [Cow::Borrowed(queues::TURN), Cow::Borrowed(queues::WORK)] {

@@ -21,6 +21,7 @@ pub async fn corrupt_history(workflows: &Workflows, instance: &str) -> Result<()
         .commit(Commit::new(pages.into_iter().map(|page| damage(page.key)).collect()))
         .await?;
     engine.cache.forget(instance, slot_of(instance));
+    engine.board.lock().0.take_reservation(instance);
     Ok(())
 }
 

@@ -21,6 +21,10 @@ pub trait Medium: Send + Sync {
     async fn open(&self) -> Arc<dyn Store>;
     /// What a crash does to what is there.
     fn crash(&self) {}
+    /// How many messages a turn brings at most.
+    fn messages_per_turn() -> usize {
+        usize::MAX
+    }
     /// How workflows are opened on it.
     fn settings() -> Settings {
         Settings::default()
@@ -96,6 +100,10 @@ impl Medium for Cloud {
     fn crash(&self) {
         self.0.crash();
     }
+
+    fn messages_per_turn() -> usize {
+        92
+    }
 }
 
 /// A directory of its own.
@@ -153,6 +161,10 @@ impl<M: Medium> Fresh<M> {
 
 #[async_trait]
 impl<M: Medium + 'static> Backend for Fresh<M> {
+    fn messages_per_turn(&self) -> usize {
+        M::messages_per_turn()
+    }
+
     async fn open(&self) -> Arc<dyn Provider> {
         self.begin().await
     }

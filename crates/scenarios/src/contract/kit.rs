@@ -1,5 +1,6 @@
 //! Short words for long provider calls.
 
+use crate::Harness;
 use std::time::Duration;
 
 use duroxide::providers::{
@@ -252,6 +253,36 @@ pub(super) async fn turn_of(store: &dyn Provider, instance: &str) -> Turn {
     let turn = turn(store).await;
     assert_eq!(turn.0.instance, instance, "the next turn is of another instance");
     turn
+}
+
+/// The messages that wait for an instance right now, so many, in as few turns as the store needs for them: one, as a rule.
+/// Turns before the last are acknowledged with nothing to tell, or the first one with `first`. Returns the last turn.
+pub(super) async fn all_of(
+    h: &Harness,
+    instance: &str,
+    expected: usize,
+    mut first: Option<Ack>,
+) -> (Vec<WorkItem>, Turn) {
+    let store = h.store();
+    let mut messages = Vec::new();
+    loop {
+        let last = turn_of(&*store, instance).await;
+        messages.extend(last.0.messages.iter().cloned());
+        let wanted = h
+            .backend()
+            .messages_per_turn()
+            .min(expected + last.0.messages.len() - messages.len());
+        assert_eq!(
+            last.0.messages.len(),
+            wanted,
+            "a turn brings all that waits, or as much as the store can take"
+        );
+        if messages.len() == expected {
+            return (messages, last);
+        }
+        let ack = first.take().unwrap_or_else(Ack::empty);
+        ack.send(&*store, &last.1).await.expect("ack");
+    }
 }
 
 /// The next free, untagged work item, if there is one right now.

@@ -40,8 +40,8 @@ pub async fn ten_thousand_activities_in_one_ack(h: &Harness) {
         assert_eq!(item, activity("i", id));
         store.ack_work_item(&token, Some(completed("i", id))).await.unwrap();
     }
-    let (item, token, _) = turn_of(&*store, "i").await;
-    assert_eq!(item.messages, (2..102).map(|id| completed("i", id)).collect::<Vec<_>>());
+    let (messages, (item, token, _)) = all_of(h, "i", 100, None).await;
+    assert_eq!(messages, (2..102).map(|id| completed("i", id)).collect::<Vec<_>>());
     assert_eq!(item.history.len(), 10_001);
     Ack::empty()
         .cancelled((2..10_002).map(|id| identity("i", id)))

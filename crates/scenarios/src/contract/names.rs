@@ -223,5 +223,5 @@ pub async fn awkward_messages_come_back_unchanged(h: &Harness) {
     }
     drop(store);
     h.restart().await;
-    assert_eq!(turn_of(&*h.store(), "i").await.0.messages, sent);
+    assert_eq!(all_of(h, "i", sent.len(), None).await.0, sent);
 }

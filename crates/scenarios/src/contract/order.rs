@@ -27,12 +27,11 @@ pub async fn three_hundred_messages_come_in_one_turn_in_order(h: &Harness) {
     for n in 0..300 {
         send(&*store, queued("i", &n.to_string())).await;
     }
-    let (item, token, attempt) = turn_of(&*store, "i").await;
-    assert_eq!((item.messages.len(), attempt), (301, 1));
-    assert_eq!(item.messages[0], start("i"));
-    let data: Vec<_> = item.messages[1..].iter().map(data_of).map(str::to_owned).collect();
+    let (messages, (_, token, attempt)) = all_of(h, "i", 301, Some(Ack::first("i"))).await;
+    assert_eq!((&messages[0], attempt), (&start("i"), 1));
+    let data: Vec<_> = messages[1..].iter().map(data_of).map(str::to_owned).collect();
     assert_eq!(data, (0..300).map(|n| n.to_string()).collect::<Vec<_>>());
-    Ack::first("i").send(&*store, &token).await.unwrap();
+    Ack::empty().send(&*store, &token).await.unwrap();
     assert!(try_turn(&*store).await.is_none(), "an acknowledged message came again");
 }
 
@@ -210,11 +209,10 @@ pub async fn senders_at_once_lose_nothing(h: &Harness) {
     for sender in senders {
         sender.await.unwrap();
     }
-    let (item, ..) = turn_of(&*store, "i").await;
-    assert_eq!(item.messages.len(), 320);
+    let (messages, _) = all_of(h, "i", 320, None).await;
     for sender in 0..8 {
         let own = |item: &&WorkItem| data_of(item).starts_with(&format!("{sender} "));
-        let data: Vec<_> = item.messages.iter().filter(own).map(data_of).collect();
+        let data: Vec<_> = messages.iter().filter(own).map(data_of).collect();
         assert_eq!(data, (0..40).map(|n| format!("{sender} {n:02}")).collect::<Vec<_>>());
     }
 }

@@ -1,18 +1,19 @@
 //! Deleting instances.
 
+use super::condemn::{self, Verdict, evict};
 use super::{BULK, inspect, totals};
 use crate::engine::Engine;
 use crate::error::from_store;
 use crate::instance::{self, Snapshot};
 use crate::mutation::{self, Mutation};
-use crate::outbox::{self, Audience};
+use crate::outbox;
 use crate::records::execution::Ended;
 use crate::records::head::Head;
 use crate::records::{instance_of, message, partition, tomb, work};
 use crate::send::slot_of;
 use crate::shield::Shield;
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter, ProviderError};
-use perennial_store::{Commit, Error, Key, ListFilter, Op, Order, Partition, Record, ScanQuery};
+use perennial_store::{Commit, Error, Key, Limits, ListFilter, Op, Order, Partition, Record, ScanQuery};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,23 +56,34 @@ async fn attempt(
     let mut commit = Commit::default();
     let mut result = DeleteInstanceResult::default();
     let mut deleted = Vec::with_capacity(ids.len());
+    let mut targets = Vec::with_capacity(ids.len());
     // What an instance has sent is sent, even if it is gone before that is delivered.
     for id in ids.iter().filter(|_| outbox::is_needed(engine)) {
-        let flushed = outbox::flush(engine, &partition(id), Audience::Board).await;
+        let flushed = outbox::flush(engine, &partition(id)).await;
         if !flushed.map_err(|e| from_store(OPERATION, &e))? {
             return Ok(None);
         }
     }
     for id in ids {
-        let snapshot = engine.snapshot_for(OPERATION, id).await?;
-        let Some((head, version)) = &snapshot.head else {
+        let id_: Arc<str> = Arc::from(id.as_str());
+        let snapshot = match engine.shared {
+            None => engine.snapshot(&id_).await,
+            Some(_) => engine.newest_snapshot(&id_).await,
+        };
+        let snapshot = snapshot.map_err(|e| from_store(OPERATION, &e))?;
+        let Some((head, version)) = snapshot.head.as_ref().filter(|(head, _)| !head.is_blank()) else {
             continue;
         };
+        // Another deletion is about it.
+        if head.condemned.is_some() {
+            return Ok(None);
+        }
         if !force && !head.is_terminal() {
             let message = format!("Instance {id} is still running. Cancel it first, or delete it with force.");
             return Err(ProviderError::permanent(OPERATION, message));
         }
         check_children(engine, id, ids).await?;
+        targets.push((id.clone(), head.clone(), version.clone()));
         commit.ops.push(Op::Delete(Head::key(id), version.clone()));
         let gone = everything_else(engine, &partition(id))
             .await
@@ -99,10 +111,27 @@ async fn attempt(
     if engine.board.lock().0.is_committing(ids) && !mutation::is(Mutation::DeleteUnderWay) {
         return Ok(None);
     }
+    if !fits(&engine.store.limits(), &commit, targets.len()) {
+        let allowed = async {
+            for id in ids {
+                check_children(engine, id, ids).await?;
+            }
+            Ok(())
+        };
+        let failed = |e: Error| from_store(OPERATION, &e);
+        return match condemn::delete(engine, &targets, allowed, failed).await? {
+            Verdict::Deleted => Ok(Some(result)),
+            Verdict::Overtaken => Ok(None),
+        };
+    }
+    let tombs = commit.ops.iter().any(|op| op.draft().is_some());
     match engine.commit(commit).await {
         Ok(_) => {
             for (id, gone) in &deleted {
                 forget(engine, id, gone);
+            }
+            if tombs {
+                engine.housekeeper.call(engine);
             }
             info!(instances = result.instances_deleted, "instances deleted");
             Ok(Some(result))
@@ -113,6 +142,11 @@ async fn attempt(
         }
         Err(error) => Err(from_store(OPERATION, &error)),
     }
+}
+
+/// Whether a deletion can be one commit.
+fn fits(limits: &Limits, commit: &Commit, instances: usize) -> bool {
+    commit.ops.len() <= limits.ops_per_commit && instances <= limits.partitions_per_commit
 }
 
 /// A child that is not deleted too would be an orphan.
@@ -140,7 +174,7 @@ async fn removal(engine: &Engine, id: &str, Record { key, version, .. }: Record)
 }
 
 /// All records of an instance but its head, without their bodies. Tombstones stay: they go by themselves.
-async fn everything_else(engine: &Engine, partition: &Partition) -> Result<Vec<Record>, Error> {
+pub async fn everything_else(engine: &Engine, partition: &Partition) -> Result<Vec<Record>, Error> {
     let head = Head::key_in(partition.clone());
     let mut query = ScanQuery::all(partition.clone(), PAGE).keys_only();
     let mut records = Vec::new();
@@ -156,7 +190,7 @@ async fn everything_else(engine: &Engine, partition: &Partition) -> Result<Vec<R
 }
 
 /// The order of arrival of a queued record; `None` for records that do not queue.
-fn queued_order(key: &Key) -> Option<Order> {
+pub fn queued_order(key: &Key) -> Option<Order> {
     message::order_of(&key.id).or_else(|| work::order_of(&key.id))
 }
 
@@ -172,21 +206,13 @@ async fn executions_before(engine: &Engine, id: &str, head: &Head) -> Result<(u6
     }))
 }
 
-/// Makes memory agree: what was deleted is not handed out, and nobody holds a claim on it.
-/// What arrived after the deletion stays.
+/// Makes memory agree: the instance is gone, and so is what was deleted with it.
 fn forget(engine: &Engine, id: &str, deleted: &[Order]) {
-    let instance: Arc<str> = Arc::from(id);
-    engine.cache.put(
-        &instance,
-        slot_of(id),
-        Arc::new(Snapshot::default()),
-        engine.clock.now_ms(),
-    );
-    let (mut board, _) = engine.board.lock();
-    board.evict(&instance, deleted);
-    for order in deleted {
-        board.withdraw(*order);
-    }
+    let now_ms = engine.clock.now_ms();
+    engine
+        .cache
+        .put(&Arc::from(id), slot_of(id), Arc::new(Snapshot::default()), now_ms);
+    evict(engine, id, deleted);
 }
 
 /// Deletes trees whose roots have ended and pass the filter; whatever still runs is left alone.

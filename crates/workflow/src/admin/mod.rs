@@ -1,5 +1,6 @@
 //! Inspection, deletion and pruning.
 
+pub mod condemn;
 pub mod delete;
 pub mod inspect;
 pub mod prune;

@@ -9,7 +9,7 @@ use crate::records::execution::Ended;
 use crate::records::page::Page;
 use crate::records::{instance_of, partition};
 use duroxide::providers::{InstanceFilter, ProviderError, PruneOptions, PruneResult};
-use perennial_store::{Commit, Error, Op, Partition, ScanQuery};
+use perennial_store::{Commit, Error, Op, Partition, Record, ScanQuery};
 
 const PAGE: usize = 1_000;
 
@@ -43,31 +43,42 @@ pub async fn one(engine: &Engine, id: &str, options: &PruneOptions) -> Result<Pr
         let Some(record) = engine.store.get(&key).await.map_err(failed)? else {
             continue;
         };
-        let mut commit = Commit::new(vec![Op::Delete(key, record.version)]);
-        commit
-            .ops
-            .extend(pages(engine, &partition, ended.id).await.map_err(failed)?);
-        totals::count_pruning(&mut commit, 1, ended.events);
-        match engine.commit(commit).await {
+        let pages = pages(engine, &partition, ended.id).await.map_err(failed)?;
+        match remove(engine, Op::Delete(key, record.version), pages, ended.events).await {
             // Somebody else has removed it: it counts once.
             Err(Error::Conflict { .. }) => continue,
             outcome => outcome.map_err(failed)?,
-        };
+        }
         result.executions_deleted += 1;
         result.events_deleted += ended.events;
     }
     Ok(result)
 }
 
-async fn pages(engine: &Engine, partition: &Partition, execution: u64) -> Result<Vec<Op>, Error> {
+/// Removes an execution: its record with the last of its pages, so that whoever comes after a crash finds the rest by it.
+async fn remove(engine: &Engine, ended: Op, mut pages: Vec<Record>, events: u64) -> Result<(), Error> {
+    let limit = engine.store.limits().ops_per_commit;
+    while pages.len() >= limit {
+        // Not yet fenced by the record, hence by what was seen.
+        let seen = pages.drain(..limit).map(|page| Op::Delete(page.key, page.version));
+        engine.commit(Commit::new(seen.collect())).await?;
+    }
+    let mut commit = Commit::new(vec![ended]);
+    commit.ops.extend(pages.into_iter().map(|page| Op::Remove(page.key)));
+    totals::count_pruning(&mut commit, 1, events);
+    engine.commit(commit).await.map(|_| ())
+}
+
+/// The pages of an execution, without their bodies.
+async fn pages(engine: &Engine, partition: &Partition, execution: u64) -> Result<Vec<Record>, Error> {
     let mut query = ScanQuery::under(partition.clone(), Page::of_execution(execution), PAGE).keys_only();
-    let mut ops = Vec::new();
+    let mut pages = Vec::new();
     loop {
         let page = engine.store.scan(&query).await?;
-        ops.extend(page.records.into_iter().map(|record| Op::Remove(record.key)));
+        pages.extend(page.records);
         match page.next {
             Some(next) => query.after = Some(next),
-            None => return Ok(ops),
+            None => return Ok(pages),
         }
     }
 }

@@ -54,8 +54,9 @@ impl Inner {
         let Some(mailbox) = self.turns.mailboxes.get(instance) else {
             return false;
         };
-        let mut visible = mailbox.visible.iter();
-        visible.any(|(order, letter)| letter.certain && !handed.iter().any(|handed| handed.order == *order))
+        let is_left = |order: &Order| !handed.iter().any(|handed| handed.order == *order);
+        let mut left = mailbox.visible.iter().filter(|(order, _)| is_left(order));
+        left.next().is_some_and(|(_, letter)| letter.certain)
     }
 
     /// Takes the claim that was made in advance.

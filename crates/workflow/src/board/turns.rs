@@ -320,6 +320,7 @@ impl Inner {
     /// Gives an instance to a claim: the messages that are visible now, each counted as handed out once more. At most
     /// `limit` of them, but a start is always among them if there is one: without it the others might wait for ever.
     pub fn hold(&mut self, instance: &Arc<str>, claim: ClaimId, limit: usize) -> Vec<(Order, Letter)> {
+        let alone = self.recent.is_none();
         let Some(mailbox) = self.mailbox(instance) else {
             return Vec::new();
         };
@@ -336,7 +337,8 @@ impl Inner {
         let mut letters = Vec::with_capacity(mailbox.visible.len().min(limit));
         let held = mailbox.visible.iter_mut().enumerate();
         for (_, (order, letter)) in held.filter(|(at, (order, _))| *at < near || Some(**order) == far) {
-            letter.attempts += u32::from(!mutation::is(Mutation::SkipAttempt));
+            // Where many share the store, the head counts.
+            letter.attempts += u32::from(alone && !mutation::is(Mutation::SkipAttempt));
             letters.push((*order, letter.clone()));
         }
         if mutation::is(Mutation::NewestFirst) {
@@ -415,6 +417,9 @@ impl Inner {
 
     /// Takes back that messages were handed out.
     pub fn uncount(&mut self, instance: &str, orders: &[Order]) {
+        if self.recent.is_some() {
+            return;
+        }
         let Some(mailbox) = self.mailbox(instance) else { return };
         for order in orders {
             if let Some(letter) = mailbox.visible.get_mut(order) {

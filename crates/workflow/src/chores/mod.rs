@@ -7,8 +7,9 @@ mod housekeeper;
 
 pub use housekeeper::{Housekeeper, round};
 
+use crate::admin::condemn;
 use crate::engine::Engine;
-use crate::outbox::{self, Audience};
+use crate::outbox;
 use crate::records::instance_of;
 use crate::redo;
 use crate::work;
@@ -26,24 +27,37 @@ const PAGE: usize = 100;
 pub enum Topic {
     /// Roll a turn forward.
     Redo,
+    /// Carry a deletion out, or take it back.
+    Condemned,
     /// Deliver an intent.
     Outbox,
     /// Remove a tombstone.
     Tombs,
     /// Remove the record of a session that nobody holds.
     Sessions,
+    /// Remove parts of a large body that no record refers to.
+    Parts,
 }
 
 impl Topic {
     /// All of them, in the order in which a store that is opened needs them.
-    const ALL: [Self; 4] = [Self::Redo, Self::Outbox, Self::Tombs, Self::Sessions];
+    const ALL: [Self; 6] = [
+        Self::Redo,
+        Self::Condemned,
+        Self::Outbox,
+        Self::Tombs,
+        Self::Sessions,
+        Self::Parts,
+    ];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Redo => "redo",
+            Self::Condemned => "condemned",
             Self::Outbox => "outbox",
             Self::Tombs => "tombs",
             Self::Sessions => "sessions",
+            Self::Parts => "parts",
         }
     }
 }
@@ -75,7 +89,9 @@ pub async fn run(engine: &Arc<Engine>, record: Record) -> Result<()> {
                 .forget(instance_of(&record.key.partition), Slot::of(&record.key.partition));
             Ok(())
         }
+        Some(Topic::Parts) => engine.parts.sweep(&record.key).await.map(drop),
         Some(Topic::Sessions) => work::forget_session(engine, record).await,
+        Some(Topic::Condemned) => condemn::chore(engine, record).await,
         // A chore of a later version of perennial: that one does it.
         None => Ok(()),
     }
@@ -102,12 +118,7 @@ pub async fn run_all(engine: &Arc<Engine>) -> Result<()> {
                 engine
                     .orders
                     .pass(record.place.as_ref().map_or(Order(0), |place| place.order));
-                match topic {
-                    Topic::Outbox => {
-                        outbox::flush(engine, &record.key.partition, Audience::Nobody).await?;
-                    }
-                    Topic::Redo | Topic::Tombs | Topic::Sessions => run(engine, record).await?,
-                }
+                run(engine, record).await?;
             }
             if !page.more {
                 break;

@@ -1,6 +1,6 @@
 //! Couriers: deliver what a turn has just written, without anybody waiting for them.
 
-use super::deliver::{Audience, Intent, carry};
+use super::deliver::{Intent, carry};
 use crate::engine::{BREATHER, Engine};
 use crate::records::intent;
 use perennial_store::{Clock, Error, Partition, Result, ScanQuery};
@@ -73,7 +73,7 @@ async fn courier(engine: Weak<Engine>, clock: Arc<dyn Clock>, sender: Partition)
 /// Delivers what is queued for a sender, once; the rest stays queued. Only whose turn it is may call this.
 async fn carry_queued(engine: &Arc<Engine>, sender: &Partition) -> Result<()> {
     let mut queue = engine.outbox.queues.lock().remove(sender).unwrap_or_default();
-    let outcome = carry(engine, sender, &mut queue, Audience::Board).await;
+    let outcome = carry(engine, sender, &mut queue).await;
     if !queue.is_empty() {
         let mut queues = engine.outbox.queues.lock();
         let newer = queues.remove(sender).unwrap_or_default();
@@ -84,7 +84,7 @@ async fn carry_queued(engine: &Arc<Engine>, sender: &Partition) -> Result<()> {
 }
 
 /// Delivers every intent that is stored for a sender; `false` if somebody else is about it.
-pub async fn flush(engine: &Arc<Engine>, sender: &Partition, audience: Audience) -> Result<bool> {
+pub async fn flush(engine: &Arc<Engine>, sender: &Partition) -> Result<bool> {
     let Some(_turn) = engine.outbox.lines.try_enter(sender) else {
         return Ok(false);
     };
@@ -99,7 +99,7 @@ pub async fn flush(engine: &Arc<Engine>, sender: &Partition, audience: Audience)
                 Err(why) => error!(%sender, %why, "an intent cannot be read: it is left alone"),
             }
         }
-        carry(engine, sender, &mut found, audience).await?;
+        carry(engine, sender, &mut found).await?;
         match page.next {
             Some(next) => query.after = Some(next),
             None => return Ok(true),

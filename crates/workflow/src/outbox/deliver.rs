@@ -24,15 +24,6 @@ const AT_ONCE: usize = 16;
 /// of two processes differ.
 const MARGIN_MS: u64 = 2_000;
 
-/// Who must know of what is delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Audience {
-    /// The board.
-    Board,
-    /// Nobody: the board is filled later.
-    Nobody,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Waiting,
@@ -103,10 +94,9 @@ impl Intent {
     }
 
     /// What arrives at its target.
-    fn arrival(&self, order: Order, target: &Arc<str>) -> Arrival {
+    fn arrival(&self, target: &Arc<str>) -> Arrival {
         Arrival {
             instance: Arc::clone(target),
-            order,
             due_ms: self.body.due_ms,
             sort: Sort::of(&self.body.item),
         }
@@ -130,12 +120,7 @@ impl Intent {
 
 /// Delivers intents of one sender and removes them. What is delivered and removed is taken out of `intents`; after an
 /// error the rest is still there. Only one task at a time may do this for a sender.
-pub async fn carry(
-    engine: &Arc<Engine>,
-    sender: &Partition,
-    intents: &mut VecDeque<Intent>,
-    audience: Audience,
-) -> Result<()> {
+pub async fn carry(engine: &Arc<Engine>, sender: &Partition, intents: &mut VecDeque<Intent>) -> Result<()> {
     let limit = engine.store.limits().ops_per_commit;
     while !intents.is_empty() {
         let batch = intents.len().min(limit);
@@ -148,7 +133,7 @@ pub async fn carry(
         }
         let mut calls = Vec::with_capacity(groups.len());
         for (target, group) in groups {
-            calls.push(serve(engine, sender, target, group, audience).boxed());
+            calls.push(serve(engine, sender, target, group).boxed());
         }
         let calls = futures::stream::iter(calls).buffer_unordered(AT_ONCE);
         let served: Vec<Result<()>> = calls.collect().await;
@@ -183,13 +168,7 @@ async fn remove(engine: &Engine, sender: &Partition, intents: impl Iterator<Item
 }
 
 /// Delivers intents to one target, in order.
-async fn serve(
-    engine: &Arc<Engine>,
-    sender: &Partition,
-    target: &str,
-    mut group: Vec<&Intent>,
-    audience: Audience,
-) -> Result<()> {
+async fn serve(engine: &Arc<Engine>, sender: &Partition, target: &str, mut group: Vec<&Intent>) -> Result<()> {
     let target: Arc<str> = Arc::from(target);
     let _arriving = engine.board.announce(vec![Arc::clone(&target)]);
     while !group.is_empty() {
@@ -201,12 +180,11 @@ async fn serve(
             posts.push((order, draft.body.len()));
             ops.push(Op::Create(draft));
         }
-        let first = group.first().zip(posts.first());
-        let first = first.map(|(intent, (order, _))| intent.arrival(*order, &target));
-        match create(engine, ops, first.filter(|_| audience == Audience::Board)).await {
+        let first = group.first().map(|intent| intent.arrival(&target));
+        match create(engine, ops, first.filter(|_| engine.outbox.is_open())).await {
             Ok((committed, reservation)) => {
                 for (op, (intent, (order, bytes))) in group.iter().zip(posts).enumerate() {
-                    if audience == Audience::Board {
+                    if engine.outbox.is_open() {
                         let letter = intent.letter(engine, order, written(&committed, op), 0, bytes);
                         post(engine, &target, order, letter, reservation.clone().filter(|_| op == 0));
                     }
@@ -216,7 +194,7 @@ async fn serve(
             }
             Err(Error::Conflict { op, .. }) if op < group.len() => {
                 let met = group.remove(op);
-                meet(engine, &target, met, audience).await?;
+                meet(engine, &target, met).await?;
                 met.become_(State::Delivered);
             }
             Err(error) if !is_hopeless(&error) => return Err(error),
@@ -229,7 +207,7 @@ async fn serve(
             // One of them is at fault: the others must not suffer.
             Err(_) => {
                 for intent in group.drain(..) {
-                    Box::pin(serve(engine, sender, &target, vec![intent], audience)).await?;
+                    Box::pin(serve(engine, sender, &target, vec![intent])).await?;
                 }
             }
         }
@@ -278,9 +256,9 @@ async fn create(
 }
 
 /// The message is there already, or was. If the reply to its first delivery was lost, the board may not know of it.
-async fn meet(engine: &Engine, target: &Arc<str>, intent: &Intent, audience: Audience) -> Result<()> {
+async fn meet(engine: &Engine, target: &Arc<str>, intent: &Intent) -> Result<()> {
     let order = Order(intent.body.order);
-    let is_ours = engine.store.sharing() == Sharing::Exclusive && audience == Audience::Board;
+    let is_ours = engine.store.sharing() == Sharing::Exclusive && engine.outbox.is_open();
     if !is_ours || engine.board.lock().0.turns().has(target, order) {
         return Ok(());
     }

@@ -18,7 +18,7 @@ mod origin;
 
 pub use consume::{consumption, farewell, goodbye, sweep};
 pub use courier::{dispatch, flush};
-pub use deliver::{Audience, Intent};
+pub use deliver::Intent;
 pub use lines::Lines;
 pub use origin::{Fate, Origin, known};
 
@@ -31,6 +31,7 @@ use parking_lot::Mutex;
 use perennial_store::{Op, Partition, Record, Result};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
 
 /// Intents on their way.
@@ -42,9 +43,21 @@ pub struct Outbox {
     lines: Lines,
     /// How many couriers are on their way.
     couriers: watch::Sender<usize>,
+    /// Whether the board has been filled and must know of what is delivered.
+    open: AtomicBool,
 }
 
 impl Outbox {
+    /// The board is about to be filled: what is delivered from now on is posted there.
+    pub fn open(&self) {
+        self.open.store(true, Ordering::Release);
+    }
+
+    /// Whether what is delivered is posted on the board.
+    fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+
     /// Whether a courier is on its way.
     pub fn is_busy(&self) -> bool {
         *self.couriers.borrow() > 0
@@ -82,7 +95,7 @@ pub fn detour(engine: &Engine, sender: &Partition, post: &Post, create: &Op) -> 
 /// Does a due chore of the outbox: delivers an intent that was left behind, or removes a tombstone.
 pub async fn chore(engine: &Arc<Engine>, record: Record) -> Result<()> {
     match topic_of(&record) {
-        Some(Topic::Outbox) => flush(engine, &record.key.partition, Audience::Board).await.map(|_| ()),
+        Some(Topic::Outbox) => flush(engine, &record.key.partition).await.map(|_| ()),
         Some(Topic::Tombs) => sweep(engine, record).await,
         _ => Ok(()),
     }

@@ -23,6 +23,10 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
+fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
 /// What is always known of an instance. Small, whatever the instance does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Head {
@@ -52,9 +56,33 @@ pub struct Head {
     /// How often its messages were handed out since the last turn was committed, on such a store.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub deliveries: u32,
+    /// Whether messages wait for a start where nobody looks, on such a store: who claims the instance must.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub parked: bool,
     /// What is still to be done of the last turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Pending>,
+    /// The deletion that the instance is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condemned: Option<Condemned>,
+}
+
+/// A deletion that is under way, see [`crate::admin::condemn`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Condemned {
+    /// Which deletion.
+    pub by: String,
+    /// The instance whose head says whether it is decided.
+    pub coordinator: String,
+    /// There, when it is decided: every other instance.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<String>,
+    /// There: whether it is decided.
+    pub decided: bool,
+    /// The order of the chore.
+    pub order: u64,
+    /// When others may look after it.
+    pub due_ms: u64,
 }
 
 /// A turn that is durable and not yet complete: the rest is in its [`super::redo::Redo`].
@@ -88,7 +116,9 @@ impl Head {
             custom_version: 0,
             lease: None,
             deliveries: 0,
+            parked: false,
             pending: None,
+            condemned: None,
         }
     }
 
@@ -123,8 +153,12 @@ impl Head {
 
     /// Where the head stands in the lane of chores, if there is something to be done.
     fn chore(&self) -> Option<Place> {
-        let pending = self.pending.as_ref()?;
-        Some(chores::place(Topic::Redo, Order(pending.order), pending.due_ms))
+        let pending = self.pending.as_ref();
+        let pending = pending.map(|pending| (Topic::Redo, pending.order, pending.due_ms));
+        let condemned = self.condemned.as_ref();
+        let condemned = condemned.map(|condemned| (Topic::Condemned, condemned.order, condemned.due_ms));
+        let (topic, order, due_ms) = pending.or(condemned)?;
+        Some(chores::place(topic, Order(order), due_ms))
     }
 
     /// The record to write. Only instances that have a name are listed.

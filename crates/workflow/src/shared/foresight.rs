@@ -7,7 +7,7 @@ use crate::queued::Post;
 use crate::records::head::Head;
 use crate::send::slot_of;
 use duroxide::INITIAL_EXECUTION_ID;
-use perennial_store::{Op, Order, Result, Version};
+use perennial_store::{Op, Result, Version};
 use std::sync::Arc;
 
 /// A message that a commit is about to bring.
@@ -15,8 +15,6 @@ use std::sync::Arc;
 pub struct Arrival {
     /// The instance that it is for.
     pub instance: Arc<str>,
-    /// Its order of arrival.
-    pub order: Order,
     /// When it becomes ready.
     pub due_ms: u64,
     /// What it is.
@@ -27,7 +25,6 @@ impl From<&Post> for Arrival {
     fn from(post: &Post) -> Self {
         Self {
             instance: Arc::clone(&post.instance),
-            order: post.order,
             due_ms: post.due_ms,
             sort: post.sort,
         }
@@ -58,10 +55,12 @@ impl Foresight {
         let taken = snapshot
             .lease()
             .is_some_and(|lease| lease.owner != shared.owner && lease.until_ms > now_ms);
+        let hidden = |(head, _): &(Head, Version)| head.parked || head.pending.is_some() || head.condemned.is_some();
+        let unready = snapshot.head.as_ref().is_some_and(hidden);
         let pin = Pin::of(snapshot.head().and_then(|head| head.execution.pinned.as_ref()));
         // Without an instance, only a start makes a turn.
         let idle = snapshot.head().is_none() && post.sort != Sort::Start;
-        if taken || idle || !engine.board.lock().0.could_reserve(&post.instance, &pin) {
+        if taken || idle || unready || !engine.board.lock().0.could_reserve(&post.instance, &pin) {
             return Ok(None);
         }
         let lease = shared.lease(now_ms, lock);

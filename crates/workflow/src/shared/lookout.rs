@@ -9,6 +9,7 @@ use crate::records::queues::{self, work_topic};
 use crate::records::work::Activity;
 use crate::records::{instance_of, message};
 use crate::recover;
+use crate::shared::Shared;
 use duroxide::providers::TagFilter;
 use parking_lot::Mutex;
 use perennial_store::{DueQuery, Error, Lane, Order, Record, Result, Topics};
@@ -37,6 +38,8 @@ const CHORES_MS: u64 = 15_000;
 #[derive(Default)]
 pub struct Lookout {
     running: AtomicBool,
+    /// Whether anybody has looked yet.
+    looked: AtomicBool,
     hurry: AtomicBool,
     /// Where the last question ended, if there was more: what stands in front may be nothing for us.
     cursor: Mutex<Option<Order>>,
@@ -170,6 +173,14 @@ fn wanted(engine: &Engine) -> Option<(Topics, bool)> {
     let mut wanted = Wanted::default();
     board.wants().for_each(|want| wanted.add(want));
     wanted.topics()
+}
+
+/// Asks once, if nobody has yet: what was there before this process must not stand behind what it brings itself.
+pub async fn look_first(engine: &Arc<Engine>, want: &Want) {
+    let first = |shared: &Shared| !shared.lookout.looked.swap(true, Ordering::AcqRel);
+    if engine.shared.as_ref().is_some_and(first) {
+        look_now(engine, want).await;
+    }
 }
 
 /// Asks once, for somebody who does not wait; returns whether there was news.

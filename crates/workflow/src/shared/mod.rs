@@ -6,12 +6,14 @@
 //! knows of; all of it is a hint until it is claimed.
 
 mod foresight;
+mod handover;
 pub mod joint;
 mod lookout;
 
 pub use foresight::{Arrival, Foresight, deliver};
+pub use handover::see_through;
 use joint::Joint;
-pub use lookout::{Lookout, look_now, watch};
+pub use lookout::{Lookout, look_first, look_now, watch};
 
 use crate::engine::{Engine, later};
 use crate::records::head::Lease;
@@ -91,7 +93,7 @@ impl Shared {
 
 /// When a lease ends for others that was taken now and lasts for `lock` from when it is handed out.
 pub fn until(now_ms: u64, lock: Duration) -> u64 {
-    later(later(now_ms, lock), SLACK)
+    later(later(now_ms, lock), SLACK.min(lock / 4))
 }
 
 /// Whether a lease that ends for others at `until_ms` can still be handed out for `lock`.

@@ -134,6 +134,7 @@ fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<Ground> {
         ended: None,
         deliveries: u32::from(lease.is_some()),
         lease,
+        lost: false,
     })
 }
 
@@ -147,7 +148,7 @@ async fn finish(engine: &Arc<Engine>, id: ClaimId, mut ground: Ground, turn: Tur
         }
         Err(error) => {
             let (mut board, now_ms) = engine.board.lock();
-            if engine.shared.is_some() && !error.is_retryable() {
+            if engine.shared.is_some() && ground.lost {
                 // Another process has taken over: what is known here is old.
                 engine.cache.forget(&ground.instance, slot_of(&ground.instance));
                 board.drop_claim(id);
@@ -194,7 +195,9 @@ async fn commit(engine: &Engine, ground: &mut Ground, turn: Turn) -> Result<Done
     let others = others.filter(|other| **other != ground.instance).cloned().collect();
     let arriving = engine.board.announce(others);
     let commit = std::mem::take(&mut plan.commit);
-    let outcome = redo::commit(engine, &plan.head, commit).await.map_err(failed)?;
+    let outcome = redo::commit(engine, &plan.head, commit).await;
+    ground.lost = matches!(outcome, Err(Error::Conflict { .. }));
+    let outcome = outcome.map_err(failed)?;
     Ok((plan, outcome, arriving))
 }
 
@@ -332,6 +335,7 @@ pub async fn append(
         handed: Vec::new(),
         cancelled: Vec::new(),
         ended: None,
+        lost: false,
     };
     let turn = Turn {
         execution,

@@ -15,6 +15,7 @@ use crate::shared::{self, Shared};
 use crate::shield::Shield;
 use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, ProviderError, WorkItem};
+use futures::FutureExt;
 use perennial_store::{Commit, Error, Op, Order, Place};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,13 +47,18 @@ pub async fn fetch(
     let mut look = poll.is_zero();
     if let Some(shared) = &engine.shared {
         shared.saw_turn_lock(lock);
+        shared::look_first(engine, &Want::Turn(window.clone())).await;
     }
     loop {
         // If the clock is put back, the wait does not become longer by that.
         deadline_ms = deadline_ms.min(later(engine.clock.now_ms(), poll));
         if let Some(taken) = take(engine, &window, lock, poll.is_zero(), waiting.as_ref()) {
             drop(waiting.take());
-            match prepare(engine, taken, &window, lock).await {
+            let prepared = match engine.shared {
+                None => prepare(engine, taken, &window, lock).await,
+                Some(_) => see_through(engine, taken, &window, lock).await,
+            };
+            match prepared {
                 Ok(None) => {}
                 Ok(fetched) => return Ok(fetched),
                 Err(error) => engine.wait_out(OPERATION, &error, deadline_ms).await?,
@@ -79,8 +85,8 @@ pub async fn fetch(
 }
 
 /// A claim on an instance that has not been handed out yet; dropped, it never was.
-pub struct Taken<'a> {
-    engine: &'a Engine,
+pub struct Taken {
+    engine: Arc<Engine>,
     claim: ClaimId,
     pub instance: Arc<str>,
     pub letters: Vec<(Order, Letter)>,
@@ -97,7 +103,7 @@ enum Aside {
     Damaged,
 }
 
-impl Taken<'_> {
+impl Taken {
     fn orders(&self) -> Vec<Order> {
         self.letters.iter().map(|(order, _)| *order).collect()
     }
@@ -137,7 +143,7 @@ impl Taken<'_> {
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for Taken {
     fn drop(&mut self) {
         if !self.kept {
             let orders = self.orders();
@@ -152,13 +158,13 @@ impl Drop for Taken<'_> {
     }
 }
 
-fn take<'a>(
-    engine: &'a Engine,
+fn take(
+    engine: &Arc<Engine>,
     window: &Window,
     lock: Duration,
     at_once: bool,
     waiting: Option<&Waiting>,
-) -> Option<Taken<'a>> {
+) -> Option<Taken> {
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
     let admits = |pin: &Pin| window.admits(pin);
@@ -187,7 +193,7 @@ fn take<'a>(
         engine.meters.oldest_turn.set(waited);
     }
     Some(Taken {
-        engine,
+        engine: Arc::clone(engine),
         claim,
         instance,
         letters,
@@ -208,7 +214,7 @@ struct Prepared {
 /// Reads what the turn needs and hands it out. `None` if it turns out that there is none.
 async fn prepare(
     engine: &Arc<Engine>,
-    mut taken: Taken<'_>,
+    mut taken: Taken,
     window: &Window,
     lock: Duration,
 ) -> Result<Option<Fetched>, Error> {
@@ -228,9 +234,27 @@ async fn prepare(
     }
 }
 
+/// The same where others see the claim: it is not left behind if the caller goes away.
+async fn see_through(
+    engine: &Arc<Engine>,
+    taken: Taken,
+    window: &Window,
+    lock: Duration,
+) -> Result<Option<Fetched>, Error> {
+    let give_back =
+        |engine: Arc<Engine>, token: String| async move { super::abandon(&engine, &token, None, true).await }.boxed();
+    let (owned, window) = (Arc::clone(engine), window.clone());
+    let fetch = async move { prepare(&owned, taken, &window, lock).await };
+    shared::see_through(engine, fetch, give_back).await
+}
+
 /// Reads a turn of a store that belongs to this process.
-async fn read(engine: &Arc<Engine>, taken: &mut Taken<'_>, window: &Window) -> Result<Option<Prepared>, Error> {
+async fn read(engine: &Arc<Engine>, taken: &mut Taken, window: &Window) -> Result<Option<Prepared>, Error> {
     let snapshot = engine.snapshot(&taken.instance).await?;
+    if snapshot.head().is_some_and(|head| head.condemned.is_some()) {
+        taken.put_off(PUT_OFF_MS);
+        return Ok(None);
+    }
     let pin = Pin::of(snapshot.head().and_then(|head| head.execution.pinned.as_ref()));
     let admitted = window.admits(&pin);
     engine.board.lock().0.pin(&taken.instance, pin);
@@ -264,7 +288,7 @@ async fn read(engine: &Arc<Engine>, taken: &mut Taken<'_>, window: &Window) -> R
 async fn read_shared(
     engine: &Arc<Engine>,
     shared: &Shared,
-    taken: &mut Taken<'_>,
+    taken: &mut Taken,
     window: &Window,
     lock: Duration,
 ) -> Result<Option<Prepared>, Error> {
@@ -304,7 +328,7 @@ async fn read_shared(
     }))
 }
 
-fn hand_out(engine: &Engine, mut taken: Taken<'_>, prepared: Prepared, lock: Duration) -> Option<Fetched> {
+fn hand_out(engine: &Engine, mut taken: Taken, prepared: Prepared, lock: Duration) -> Option<Fetched> {
     let handed = taken.handed();
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
@@ -391,7 +415,7 @@ fn name(snapshot: &Snapshot, messages: &[WorkItem]) -> Option<(String, String)> 
 }
 
 /// The messages themselves. What is not in memory is read from the store.
-pub async fn open(engine: &Engine, taken: &Taken<'_>) -> Result<Vec<WorkItem>, Error> {
+pub async fn open(engine: &Engine, taken: &Taken) -> Result<Vec<WorkItem>, Error> {
     let mut messages = Vec::with_capacity(taken.letters.len());
     for (_, letter) in &taken.letters {
         match &letter.body {
@@ -408,7 +432,7 @@ pub async fn open(engine: &Engine, taken: &Taken<'_>) -> Result<Vec<WorkItem>, E
 }
 
 /// Messages to an instance that does not exist: those for its queues are dropped, others wait for a start.
-async fn orphans(engine: &Arc<Engine>, taken: &mut Taken<'_>) -> Result<(), Error> {
+async fn orphans(engine: &Arc<Engine>, taken: &mut Taken) -> Result<(), Error> {
     if taken.letters.iter().any(|(_, letter)| letter.sort != Sort::Queue) {
         taken.set_aside(Aside::Orphaned);
         return Ok(());
@@ -430,7 +454,7 @@ async fn orphans(engine: &Arc<Engine>, taken: &mut Taken<'_>) -> Result<(), Erro
 
 /// Writes delivery counts down where memory is not enough: a message that was delivered before, or that was
 /// there when the store was opened, may be the one that brings the process down.
-async fn note(engine: &Arc<Engine>, taken: &Taken<'_>) -> Result<(), Error> {
+async fn note(engine: &Arc<Engine>, taken: &Taken) -> Result<(), Error> {
     let mut ops = Vec::new();
     let mut noted = Vec::new();
     let mut durability = note_durability(false);

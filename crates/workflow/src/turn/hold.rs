@@ -153,7 +153,7 @@ async fn give_back(engine: &Engine, held: &Held, due_ms: Option<u64>, ignore_att
         }
     }
     let key = Head::key(&held.instance);
-    let gone = head.is_blank() && head.deliveries == 0;
+    let gone = head.is_blank() && head.deliveries == 0 && !head.parked;
     ops.insert(
         0,
         if gone {

@@ -4,26 +4,29 @@ use crate::board::{Letter, Sort};
 use crate::engine::Engine;
 use crate::outbox::{Fate, Origin};
 use crate::records::envelope::Envelope;
+use crate::records::head::Head;
 use crate::records::{message, partition, queues, tomb};
 use crate::recover;
 use crate::redo::messages_per_turn;
+use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::WorkItem;
-use perennial_store::{Commit, Error, Op, Order, Record, Result, ScanQuery};
+use perennial_store::{Commit, Error, Op, Order, Place, Record, Result, ScanQuery, Version};
 use std::sync::Arc;
 
 const PAGE: usize = 100;
 
 /// Reads the messages of an instance that are ready, in order of arrival, as many as one turn may consume. The board
-/// learns of all that were read.
-pub async fn read(engine: &Engine, instance: &Arc<str>) -> Result<(Vec<(Order, Letter)>, Vec<WorkItem>)> {
+/// learns of all that were read. If some are `parked`, those that must wait for the next turn come back into the queue.
+pub async fn read(engine: &Engine, instance: &Arc<str>, parked: bool) -> Result<(Vec<(Order, Letter)>, Vec<WorkItem>)> {
     let most = messages_per_turn(engine.store.limits().ops_per_commit);
     let now_ms = engine.clock.now_ms();
     let mut query = ScanQuery::under(partition(instance), message::root(), PAGE);
-    let (mut all, mut ready, mut items) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut all, mut ready, mut items, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut until = None;
     loop {
         let page = engine.store.scan(&query).await?;
         for record in page.records {
+            let lane = record.place.as_ref().map_or(queues::PARKED, |place| place.lane.clone());
             let Some((order, letter, item)) = understand(engine, record).await? else {
                 continue;
             };
@@ -31,11 +34,13 @@ pub async fn read(engine: &Engine, instance: &Arc<str>) -> Result<(Vec<(Order, L
             if letter.due_ms <= now_ms && ready.len() < most {
                 ready.push((order, letter.clone()));
                 items.push(item);
+            } else if letter.due_ms <= now_ms && lane == queues::PARKED {
+                left.push((order, letter.clone(), item));
             }
             all.push((order, letter));
         }
         match page.next {
-            Some(next) if ready.len() < most => query.after = Some(next),
+            Some(next) if ready.len() < most || parked => query.after = Some(next),
             Some(_) => break,
             None => {
                 until = None;
@@ -43,9 +48,29 @@ pub async fn read(engine: &Engine, instance: &Arc<str>) -> Result<(Vec<(Order, L
             }
         }
     }
+    unpark(engine, instance, left).await?;
     let (mut board, now_ms) = engine.board.lock();
     board.restock(instance, &all, until, now_ms);
     Ok((ready, items))
+}
+
+/// Puts messages back into the queue.
+async fn unpark(engine: &Engine, instance: &Arc<str>, left: Vec<(Order, Letter, WorkItem)>) -> Result<()> {
+    for batch in left.chunks(engine.store.limits().ops_per_commit.min(PAGE)) {
+        let mut ops = Vec::with_capacity(batch.len());
+        for (order, letter, item) in batch {
+            let place = Place {
+                lane: engine.queues.turn(),
+                order: *order,
+                due_ms: letter.due_ms,
+            };
+            let from = letter.from.as_ref().map(|origin| &origin.from);
+            let draft = message::draft(instance, &letter.id, item, place, letter.attempts, from)?;
+            ops.push(Op::Replace(draft, letter.version.clone()));
+        }
+        engine.commit(Commit::new(ops)).await?;
+    }
+    Ok(())
 }
 
 /// Reads a record; one that cannot be read is set aside.
@@ -80,30 +105,43 @@ async fn understand(engine: &Engine, record: Record) -> Result<Option<(Order, Le
 }
 
 /// Messages to an instance that does not exist, and that no start is among: those for its queues are dropped, others
-/// wait where nobody looks until a start comes. `blank` is the version of the head that claims the instance.
+/// wait where nobody looks until a start comes; the head says so, and stays. `blank` is the version of the head that claims
+/// the instance.
 pub async fn orphan(
     engine: &Engine,
     instance: &Arc<str>,
     letters: &[(Order, Letter)],
     items: &[WorkItem],
-    blank: perennial_store::Version,
+    blank: Version,
 ) -> Result<()> {
-    let mut ops = vec![Op::Delete(crate::records::head::Head::key(instance), blank)];
+    let (mut ops, mut parked) = (Vec::with_capacity(letters.len() + 1), false);
     for ((order, letter), item) in letters.iter().zip(items) {
         let key = message::key(instance, &letter.id);
         ops.push(if letter.sort == Sort::Queue {
             Op::Delete(key, letter.version.clone())
         } else {
-            let place = perennial_store::Place {
+            let place = Place {
                 lane: queues::PARKED,
                 order: *order,
                 due_ms: letter.due_ms,
             };
+            parked = true;
             let from = letter.from.as_ref().map(|origin| &origin.from);
             let draft = message::draft(instance, &letter.id, item, place, letter.attempts, from)?;
             Op::Replace(draft, letter.version.clone())
         });
     }
+    let key = Head::key(instance);
+    ops.insert(
+        0,
+        if parked {
+            let mut head = Head::new(INITIAL_EXECUTION_ID, engine.clock.now_ms());
+            head.parked = true;
+            Op::Replace(head.draft(key)?, blank)
+        } else {
+            Op::Delete(key, blank)
+        },
+    );
     let committed = engine.commit(Commit::new(ops)).await;
     engine.cache.forget(instance, crate::send::slot_of(instance));
     let (mut board, _) = engine.board.lock();

@@ -36,6 +36,8 @@ pub struct Ground {
     pub lease: Option<Lease>,
     /// How often its messages were handed out then.
     pub deliveries: u32,
+    /// Whether somebody else has taken over: the commit met a version that it did not expect.
+    pub lost: bool,
 }
 
 /// The commit of a turn and what it means for memory.

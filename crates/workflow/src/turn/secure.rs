@@ -37,14 +37,16 @@ pub enum Secured {
 pub async fn secure(
     engine: &Arc<Engine>,
     shared: &Shared,
-    taken: &mut Taken<'_>,
+    taken: &mut Taken,
     window: &Window,
     lock: Duration,
 ) -> Result<Secured> {
     if let Some(reserved) = taken.reserved.take()
         && lasts(reserved.until_ms, engine.clock.now_ms(), lock)
     {
-        taken.letters.retain(|(_, letter)| letter.certain);
+        // What is behind one that may be gone must not come before it.
+        let certain = taken.letters.iter().take_while(|(_, letter)| letter.certain).count();
+        taken.letters.truncate(certain);
         if !taken.letters.is_empty() {
             let messages = super::fetch::open(engine, taken).await?;
             return Ok(Secured::Ours(reserved.snapshot, messages));
@@ -62,7 +64,8 @@ pub async fn secure(
         let messages = super::fetch::open(engine, taken).await?;
         return Ok(Secured::Ours(snapshot, messages));
     }
-    let (letters, messages) = mailbox::read(engine, &taken.instance).await?;
+    let parked = snapshot.head.as_ref().is_some_and(|(head, _)| head.parked);
+    let (letters, messages) = mailbox::read(engine, &taken.instance, parked).await?;
     taken.letters = letters;
     if taken.letters.is_empty() {
         release(engine, &taken.instance, &snapshot).await?;
@@ -136,7 +139,7 @@ impl Belief {
 async fn claim(
     engine: &Arc<Engine>,
     shared: &Shared,
-    taken: &Taken<'_>,
+    taken: &Taken,
     window: &Window,
     lock: Duration,
 ) -> Result<Claimed> {
@@ -169,6 +172,9 @@ async fn claim(
                     continue;
                 }
             }
+        }
+        if head.condemned.is_some() {
+            return Ok(Claimed::Busy(0));
         }
         if head.pending.is_some() {
             redo::finish(engine, &partition(instance)).await?;
@@ -224,7 +230,7 @@ pub async fn release(engine: &Engine, instance: &Arc<str>, snapshot: &Snapshot) 
     };
     let mut head = head;
     let key = Head::key(instance);
-    let op = if head.is_blank() {
+    let op = if head.is_blank() && !head.parked {
         Op::Delete(key, version)
     } else {
         head.lease = None;

@@ -3,7 +3,7 @@
 use crate::board::{ClaimId, Subject, Task};
 use crate::engine::Engine;
 use crate::error::{dead_token, from_store, wrong_item};
-use crate::outbox;
+use crate::outbox::{self, Intent};
 use crate::queued::{Post, written};
 use crate::records::message;
 use crate::shared::{self, Arrival, Foresight, joint};
@@ -65,6 +65,23 @@ async fn still_there(engine: &Engine, id: ClaimId, post: Option<Post>) -> Option
     (!matches!(stored, Ok(None))).then_some(post)
 }
 
+/// Adds the operation that sends a result: to the activity's own instance, as results go, or by its outbox.
+fn address(engine: &Engine, task: &Task, post: Option<(Post, Op)>, ops: &mut Vec<Op>) -> (Option<Post>, Vec<Intent>) {
+    let Some((post, create)) = post else {
+        return (None, Vec::new());
+    };
+    match outbox::detour(engine, &task.key.partition, &post, &create) {
+        Some((intent, create)) => {
+            ops.push(create);
+            (None, vec![intent])
+        }
+        None => {
+            ops.push(create);
+            (Some(post), Vec::new())
+        }
+    }
+}
+
 async fn finish(
     engine: &Arc<Engine>,
     id: ClaimId,
@@ -73,20 +90,7 @@ async fn finish(
     post: Option<(Post, Op)>,
 ) -> Result<(), ProviderError> {
     let mut ops = vec![Op::Delete(task.key.clone(), task.version.clone())];
-    let mut intents = Vec::new();
-    let post = post.and_then(
-        |(post, create)| match outbox::detour(engine, &task.key.partition, &post, &create) {
-            Some((intent, create)) => {
-                intents.push(intent);
-                ops.push(create);
-                None
-            }
-            None => {
-                ops.push(create);
-                Some(post)
-            }
-        },
-    );
+    let (post, intents) = address(engine, &task, post, &mut ops);
     let outcome = engine.commit(Commit::new(ops)).await;
     let post = if outcome.is_ok() {
         still_there(engine, id, post).await
@@ -129,9 +133,8 @@ async fn finish_shared(
     task: Task,
     post: Option<(Post, Op)>,
 ) -> Result<(), ProviderError> {
-    let (post, create) = post.unzip();
     let mut ops = vec![Op::Delete(task.key.clone(), task.version.clone())];
-    ops.extend(create);
+    let (post, intents) = address(engine, &task, post, &mut ops);
     let foresight = match &post {
         Some(post) => Foresight::of(engine, &Arrival::from(post)).map_err(|e| from_store(OPERATION, &e))?,
         None => None,
@@ -147,6 +150,7 @@ async fn finish_shared(
                 }
                 board.withdraw(order);
             }
+            outbox::dispatch(engine, &task.key.partition, intents);
             let Some(post) = post else { return Ok(()) };
             let reservation = joined
                 .taken

@@ -10,6 +10,7 @@ use crate::records::work;
 use crate::shared;
 use crate::shield::Shield;
 use duroxide::providers::{ProviderError, SessionFetchConfig, TagFilter, WorkItem};
+use futures::FutureExt;
 use perennial_store::{Commit, Error, Op, Order, Place};
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +44,7 @@ pub async fn fetch(
     let mut look = poll.is_zero();
     if let Some(shared) = &engine.shared {
         shared.saw_work_lock(lock);
+        shared::look_first(engine, &Want::Work(worker.want.clone())).await;
     }
     let poll = if session.is_none() {
         poll.min(WAIT_WITHOUT_SESSION)
@@ -56,7 +58,11 @@ pub async fn fetch(
         deadline_ms = deadline_ms.min(later(engine.clock.now_ms(), poll));
         if let Some(taken) = take(engine, &worker, waiting.as_ref()) {
             drop(waiting.take());
-            match prepare(engine, taken, &worker).await {
+            let prepared = match engine.shared {
+                None => prepare(engine, taken, &worker).await,
+                Some(_) => see_through(engine, taken, &worker).await,
+            };
+            match prepared {
                 Ok(None) => {}
                 Ok(fetched) => return Ok(fetched),
                 Err(error) => engine.wait_out(OPERATION, &error, deadline_ms).await?,
@@ -74,6 +80,7 @@ pub async fn fetch(
     }
 }
 
+#[derive(Clone)]
 struct Worker {
     want: WorkWant,
     session_ms: u64,
@@ -81,8 +88,8 @@ struct Worker {
 }
 
 /// A claim on an activity that has not been handed out yet; dropped, it never was.
-struct Taken<'a> {
-    engine: &'a Engine,
+struct Taken {
+    engine: Arc<Engine>,
     claim: ClaimId,
     order: Order,
     task: Task,
@@ -91,10 +98,11 @@ struct Taken<'a> {
     kept: bool,
 }
 
-impl Taken<'_> {
+impl Taken {
     /// The activity is being cancelled, or a fetch that was dropped has just counted it: that is known in a moment.
     fn put_off(&mut self) {
-        let (mut board, now_ms) = self.engine.board.lock();
+        let engine = Arc::clone(&self.engine);
+        let (mut board, now_ms) = engine.board.lock();
         self.give_back_session(&mut board, now_ms);
         board.put_back(self.order, self.claim, Some(now_ms + PUT_OFF_MS), true, now_ms);
         board.drop_claim(self.claim);
@@ -103,7 +111,8 @@ impl Taken<'_> {
 
     /// The activity is gone, or another process has it.
     fn withdraw(&mut self) {
-        let (mut board, now_ms) = self.engine.board.lock();
+        let engine = Arc::clone(&self.engine);
+        let (mut board, now_ms) = engine.board.lock();
         self.give_back_session(&mut board, now_ms);
         board.withdraw(self.order);
         self.kept = true;
@@ -116,10 +125,11 @@ impl Taken<'_> {
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for Taken {
     fn drop(&mut self) {
         if !self.kept {
-            let (mut board, now_ms) = self.engine.board.lock();
+            let engine = Arc::clone(&self.engine);
+            let (mut board, now_ms) = engine.board.lock();
             self.give_back_session(&mut board, now_ms);
             board.put_back(self.order, self.claim, None, true, now_ms);
             board.drop_claim(self.claim);
@@ -127,7 +137,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-fn take<'a>(engine: &'a Engine, worker: &Worker, waiting: Option<&Waiting>) -> Option<Taken<'a>> {
+fn take(engine: &Arc<Engine>, worker: &Worker, waiting: Option<&Waiting>) -> Option<Taken> {
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
     let Some(order) = board.first_work(&worker.want, now_ms) else {
@@ -145,7 +155,7 @@ fn take<'a>(engine: &'a Engine, worker: &Worker, waiting: Option<&Waiting>) -> O
     engine.meters.work_wait.record(waited);
     engine.meters.oldest_work.set(waited);
     Some(Taken {
-        engine,
+        engine: Arc::clone(engine),
         claim,
         order,
         task,
@@ -155,7 +165,7 @@ fn take<'a>(engine: &'a Engine, worker: &Worker, waiting: Option<&Waiting>) -> O
 }
 
 /// Reads what is not in memory. `None` if the activity is gone.
-async fn prepare(engine: &Arc<Engine>, mut taken: Taken<'_>, worker: &Worker) -> Result<Option<Fetched>, Error> {
+async fn prepare(engine: &Arc<Engine>, mut taken: Taken, worker: &Worker) -> Result<Option<Fetched>, Error> {
     let opened = match &engine.shared {
         None => open(engine, &taken.task).await,
         Some(shared) => {
@@ -213,6 +223,15 @@ async fn prepare(engine: &Arc<Engine>, mut taken: Taken<'_>, worker: &Worker) ->
         engine.board.token(taken.claim),
         taken.task.attempts,
     )))
+}
+
+/// The same where others see the claim: it is not left behind if the caller goes away.
+async fn see_through(engine: &Arc<Engine>, taken: Taken, worker: &Worker) -> Result<Option<Fetched>, Error> {
+    let give_back =
+        |engine: Arc<Engine>, token: String| async move { super::abandon(&engine, &token, None, true).await }.boxed();
+    let (owned, worker) = (Arc::clone(engine), worker.clone());
+    let fetch = async move { prepare(&owned, taken, &worker).await };
+    shared::see_through(engine, fetch, give_back).await
 }
 
 /// The activity itself: from memory, or from the store if it is large.
