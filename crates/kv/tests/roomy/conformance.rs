@@ -1,6 +1,7 @@
 //! It is a store like any other.
 
 use crate::bed::{KB, SMALL};
+use crate::meddling::Meddling;
 use perennial_kv::{MemoryDisk, MemoryStore, Settings, Table};
 use perennial_store::conformance::StoreFactory;
 use perennial_store::{Key, Limits, Roomy, Store, SystemClock};
@@ -11,6 +12,7 @@ struct Factory {
     disk: MemoryDisk,
     limits: Limits,
     nonce: AtomicU64,
+    rewrites_json: bool,
 }
 
 impl Factory {
@@ -19,13 +21,16 @@ impl Factory {
             disk: MemoryDisk::default(),
             limits,
             nonce: AtomicU64::new(0),
+            rewrites_json: false,
         }
     }
 
     fn open(&self) -> Arc<dyn Store> {
         let memory = MemoryStore::open_disk(&self.disk, Settings::with_limits(self.limits)).unwrap();
         let nonce = self.nonce.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Roomy::new(Arc::new(memory), SystemClock::shared(), nonce))
+        let below = Meddling::with(Arc::new(memory));
+        *below.rewrites_json.lock() = self.rewrites_json;
+        Arc::new(Roomy::new(below, SystemClock::shared(), nonce))
     }
 }
 
@@ -61,6 +66,14 @@ mod over_a_store_with_small_limits {
 mod over_a_store_with_the_limits_of_a_cloud_database {
     use super::*;
     perennial_store::conformance_tests!(Factory::with(Settings::CLOUD_LIMITS));
+}
+
+mod over_a_store_that_rewrites_json {
+    use super::*;
+    perennial_store::conformance_tests!(Factory {
+        rewrites_json: true,
+        ..Factory::with(SMALL)
+    });
 }
 
 mod over_a_store_with_limits_of_bytes_alone {

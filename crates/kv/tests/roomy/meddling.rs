@@ -34,6 +34,8 @@ pub struct Meddling {
     pub faults: Mutex<Vec<(usize, Fault)>>,
     /// Every second commit loses its reply.
     pub loses_replies: Mutex<bool>,
+    /// JSON comes back as a document database writes it: without spaces, properties in order of their names.
+    pub rewrites_json: Mutex<bool>,
     pub commits: Mutex<usize>,
     pub reads: Mutex<usize>,
 }
@@ -47,6 +49,7 @@ impl Meddling {
             before_parts: Mutex::default(),
             faults: Mutex::default(),
             loses_replies: Mutex::default(),
+            rewrites_json: Mutex::default(),
             commits: Mutex::default(),
             reads: Mutex::default(),
         })
@@ -62,6 +65,15 @@ impl Meddling {
         let event = events.lock().pop_front();
         if let Some(event) = event {
             event().await;
+        }
+    }
+
+    fn rewrite(&self, record: &mut Record) {
+        if *self.rewrites_json.lock() {
+            let json = serde_json::from_slice::<serde_json::Value>(&record.body);
+            if let Ok(json) = json {
+                record.body = json.to_string().into();
+            }
         }
     }
 
@@ -113,7 +125,9 @@ impl Store for Meddling {
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {
         *self.reads.lock() += 1;
-        self.inner.get(key).await
+        let mut found = self.inner.get(key).await?;
+        found.iter_mut().for_each(|record| self.rewrite(record));
+        Ok(found)
     }
 
     async fn scan(&self, query: &ScanQuery) -> Result<ScanPage> {
@@ -121,12 +135,16 @@ impl Store for Meddling {
         if query.under.as_ref().is_some_and(|id| id.as_str().starts_with("part/")) && !query.keys_only {
             Self::happen(&self.before_parts).await;
         }
-        self.inner.scan(query).await
+        let mut page = self.inner.scan(query).await?;
+        page.records.iter_mut().for_each(|record| self.rewrite(record));
+        Ok(page)
     }
 
     async fn due(&self, query: &DueQuery) -> Result<DuePage> {
         *self.reads.lock() += 1;
-        self.inner.due(query).await
+        let mut page = self.inner.due(query).await?;
+        page.records.iter_mut().for_each(|record| self.rewrite(record));
+        Ok(page)
     }
 
     async fn list(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<ListPage> {

@@ -6,6 +6,7 @@
 use crate::{Draft, Error, Key, Lane, Order, Partition, Place, Record, RecordId, Result};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// The kind of all these records. No caller may write records of this kind.
 const KIND: &str = "part";
@@ -85,23 +86,35 @@ pub(super) fn part(partition: &Partition, nonce: &str, number: usize, text: &str
 /// The least that a slice needs: its quotes and one character, however it is escaped.
 pub(super) const LEAST_PART: usize = 8;
 
-/// Cuts a text into slices, none longer than `limit` bytes as a JSON string.
-pub(super) fn cut(text: &str, limit: usize) -> Vec<&str> {
+/// Cuts a text into slices, none longer than `limit` bytes as a JSON string. Returns their lengths.
+pub(super) fn cut(text: &str, limit: usize) -> Vec<usize> {
     let room = limit.max(LEAST_PART) - 2;
-    let mut slices = Vec::with_capacity(text.len() / room + 1);
-    let (mut rest, mut used, mut length) = (text, 0, 0);
+    let mut lengths = Vec::with_capacity(text.len() / room + 1);
+    let (mut used, mut length) = (0, 0);
     for character in text.chars() {
         let cost = escaped(character);
         if used + cost > room {
-            let (slice, behind) = rest.split_at(length);
-            slices.push(slice);
-            (rest, used, length) = (behind, 0, 0);
+            lengths.push(length);
+            (used, length) = (0, 0);
         }
         used += cost;
         length += character.len_utf8();
     }
-    slices.push(rest);
-    slices
+    lengths.push(length);
+    lengths
+}
+
+/// A text for a body: itself where it is text, else a character for each byte.
+pub(super) fn to_text(body: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(body) {
+        Ok(text) => text.into(),
+        Err(_) => body.iter().map(|byte| char::from(*byte)).collect::<String>().into(),
+    }
+}
+
+/// The bytes of a text that has a character for each; `None` if it has others.
+pub(super) fn to_bytes(text: &str) -> Option<Vec<u8>> {
+    text.chars().map(|character| u8::try_from(character).ok()).collect()
 }
 
 /// How many bytes a character takes in a JSON string.
@@ -122,7 +135,13 @@ mod tests {
         let every: String = (0..0x300).chain(0x1f600..0x1f680).filter_map(char::from_u32).collect();
         for text in ["", "a", "é😀\"\\\n\u{0}\u{1f}\u{7f}\u{2028}", &every, &every.repeat(3)] {
             for limit in (0..64).chain([100, 1000, 10_000]) {
-                let slices = cut(text, limit);
+                let mut rest = text;
+                let slice = |length| {
+                    let (slice, behind) = rest.split_at(length);
+                    rest = behind;
+                    slice
+                };
+                let slices: Vec<&str> = cut(text, limit).into_iter().map(slice).collect();
                 assert_eq!(slices.concat(), text);
                 for slice in &slices {
                     let length = json(slice).unwrap().len();
@@ -142,6 +161,14 @@ mod tests {
         for character in (0..0x11_0000).filter_map(char::from_u32) {
             assert_eq!(json(&character).unwrap().len(), escaped(character) + 2, "{character:?}");
         }
+    }
+
+    #[test]
+    fn every_byte_has_a_character() {
+        let all: Vec<u8> = (0..=255).collect();
+        assert_eq!(to_bytes(&to_text(&all)), Some(all));
+        assert_eq!(to_text("é".as_bytes()), "é");
+        assert_eq!(to_bytes("漢"), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Which bodies of a commit have to leave their records.
 
 use super::parts::{Anchor, is_reserved, json};
-use super::stub::{STUB_BYTES, is_stub};
+use super::stub::{STUB_BYTES, may_be_stub};
 use super::{BYTES, LONGEST_WAIT_MS};
 use crate::{Commit, Draft, Error, Limits, Op, Result};
 use std::collections::HashSet;
@@ -54,7 +54,7 @@ pub(super) fn leaving(commit: &Commit, inner: &Limits) -> Result<Vec<usize>> {
     let mut bytes = 0_usize;
     let drafts = commit.ops.iter().enumerate();
     for (op, draft) in drafts.filter_map(|(op, one)| Some((op, one.draft()?))) {
-        if draft.body.len() > inner.bytes_per_record || is_stub(&draft.body) {
+        if draft.body.len() > inner.bytes_per_record || may_be_stub(&draft.body) {
             leaving.push(op);
             bytes += left_behind(draft)?;
         } else {

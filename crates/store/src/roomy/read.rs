@@ -3,8 +3,8 @@
 //! Between reading a stub and its parts the record may be overwritten and the parts swept. So what looks damaged is asked
 //! for again: only a record that is damaged twice at the same version is damaged.
 
-use super::parts::{LEAST_PART, anchor_id};
-use super::stub::{Stub, hash, is_stub};
+use super::parts::{anchor_id, to_bytes};
+use super::stub::{Stub, hash};
 use super::{BYTES, Roomy, TRIES};
 use crate::{DuePage, DueQuery, Error, Key, Partition, Record, Result, ScanPage, ScanQuery, Store, Version};
 use bytes::Bytes;
@@ -105,21 +105,24 @@ impl Roomy {
 
     /// Replaces stubs by what they stand for. Returns those that could not be.
     async fn fill(&self, records: &mut [Record]) -> Result<Vec<Damage>> {
-        let stubs = records.iter().enumerate().filter(|(_, record)| is_stub(&record.body));
-        let readings: Vec<_> = stubs
-            .map(|(at, record)| {
-                let (partition, stub) = (record.key.partition.clone(), Stub::decode(&record.key, &record.body));
-                async move { (at, assemble(&*self.inner, partition, stub).await) }
-            })
-            .collect();
-        let mut bodies = stream::iter(readings).buffered(AT_ONCE);
-        let mut filled = Vec::new();
-        while let Some(one) = bodies.next().await {
-            filled.push(one);
+        let mut readings = Vec::new();
+        for (at, record) in records.iter().enumerate() {
+            let stub = Stub::decode(&record.key, &record.body).transpose();
+            let partition = &record.key.partition;
+            readings.extend(stub.map(|stub| {
+                let partition = partition.clone();
+                async move {
+                    let body = match stub {
+                        Ok(stub) => assemble(&*self.inner, partition, stub).await,
+                        Err(error) => Err(error),
+                    };
+                    (at, body)
+                }
+            }));
         }
-        drop(bodies);
+        let mut bodies = stream::iter(readings).buffered(AT_ONCE);
         let mut damages = Vec::new();
-        for (at, body) in filled {
+        while let Some((at, body)) = bodies.next().await {
             match (body, records.get_mut(at)) {
                 (Ok(body), Some(record)) => record.body = body,
                 (Err(Error::Corrupt(why)), _) => damages.push(Damage { at, why }),
@@ -144,10 +147,9 @@ fn without(mut page: DuePage, damages: &[Damage], limit: usize) -> DuePage {
 }
 
 /// Reads the parts of a body and puts them together.
-async fn assemble(store: &dyn Store, partition: Partition, stub: Result<Option<Stub>>) -> Result<Bytes> {
+async fn assemble(store: &dyn Store, partition: Partition, stub: Stub) -> Result<Bytes> {
     let damaged = |why: String| Error::Corrupt(why);
-    let stub = stub?.ok_or_else(|| damaged("it has no parts".to_owned()))?;
-    if stub.bytes > BYTES || stub.count > stub.bytes.max(1) {
+    if stub.bytes > BYTES || stub.count > stub.bytes + 1 {
         return Err(damaged(format!(
             "{} bytes in {} parts cannot be",
             stub.bytes, stub.count
@@ -156,7 +158,7 @@ async fn assemble(store: &dyn Store, partition: Partition, stub: Result<Option<S
     let anchor = anchor_id(&stub.nonce);
     let limit = stub.count.saturating_add(2).min(PAGE);
     let mut query = ScanQuery::under(partition, anchor.clone(), limit);
-    let mut body = Vec::with_capacity(stub.bytes + LEAST_PART);
+    let mut body = Vec::with_capacity(stub.bytes);
     let mut found = 0;
     loop {
         let page = store.scan(&query).await?;
@@ -166,7 +168,12 @@ async fn assemble(store: &dyn Store, partition: Partition, stub: Result<Option<S
             }
             let text: String = serde_json::from_slice(&part.body)
                 .map_err(|why| damaged(format!("part {found} of {} is not text: {why}", stub.count)))?;
-            body.extend_from_slice(text.as_bytes());
+            match stub.binary {
+                false => body.extend_from_slice(text.as_bytes()),
+                true => {
+                    body.extend(to_bytes(&text).ok_or_else(|| damaged("text where bytes were written".to_owned()))?)
+                }
+            }
             found += 1;
         }
         query.after = page.next;

@@ -2,8 +2,10 @@
 
 use super::Roomy;
 use super::parts::{self, Anchor};
-use super::stub::Stub;
-use crate::{Commit, Committed, Draft, Error, Key, Op, Order, Partition, Result, Version};
+use super::stub::{Stub, hash};
+use crate::{Commit, Committed, Draft, Error, Key, Op, Order, Result, Sharing, Version};
+use bytes::Bytes;
+use std::borrow::Cow;
 
 /// The parts of one body.
 struct Outlined<'a> {
@@ -11,7 +13,22 @@ struct Outlined<'a> {
     anchor: Anchor,
     key: Key,
     order: Order,
-    slices: Vec<&'a str>,
+    text: Cow<'a, str>,
+    /// The lengths of its slices.
+    slices: Vec<usize>,
+}
+
+impl Outlined<'_> {
+    fn stub(&self, body: &[u8]) -> Result<Bytes> {
+        let stub = Stub {
+            nonce: self.nonce.clone(),
+            count: self.slices.len(),
+            bytes: body.len(),
+            hash: hash(body),
+            binary: self.text.as_bytes() != body,
+        };
+        stub.encode()
+    }
 }
 
 /// Writes parts in as few commits as fit, in the order in which they are pushed.
@@ -70,7 +87,7 @@ impl Roomy {
             let drafts = commit.ops.get(*op).and_then(Op::draft);
             if let Some((draft, stub)) = drafts.zip(last.ops.get_mut(*op).and_then(draft_mut)) {
                 let parts = self.cut(draft, staged_ms)?;
-                stub.body = Stub::of(&draft.body, &parts.nonce, parts.slices.len()).encode()?;
+                stub.body = parts.stub(&draft.body)?;
                 outlined.push(parts);
             }
         }
@@ -83,11 +100,10 @@ impl Roomy {
             return Ok(None);
         }
         // Behind the caller's operations, so that their numbers stay and their failures are named first.
-        for (parts, version) in outlined.iter().zip(versions) {
-            if last.ops.len() < self.limits.ops_per_commit {
-                let anchor = parts.anchor.draft(parts.key.clone(), parts.order, now_ms)?;
-                last.ops.push(Op::Replace(anchor, version));
-            }
+        let room = self.limits.ops_per_commit.saturating_sub(self.counted(&last));
+        for (parts, version) in outlined.iter().zip(versions).take(room) {
+            let anchor = parts.anchor.draft(parts.key.clone(), parts.order, now_ms)?;
+            last.ops.push(Op::Replace(anchor, version));
         }
         metrics::counter!("perennial_store_outlined_total").increment(outlined.len() as u64);
         match self.inner.commit(last).await {
@@ -102,13 +118,16 @@ impl Roomy {
         }
     }
 
+    /// How many operations a commit has, as the store below counts them.
+    fn counted(&self, commit: &Commit) -> usize {
+        let absent = commit.ops.iter().filter(|op| matches!(op, Op::Absent(_))).count();
+        match self.inner.sharing() {
+            Sharing::Exclusive => commit.ops.len(),
+            Sharing::Shared => commit.ops.len() + absent,
+        }
+    }
+
     fn cut<'a>(&self, draft: &'a Draft, staged_ms: u64) -> Result<Outlined<'a>> {
-        let text = std::str::from_utf8(&draft.body).map_err(|_| {
-            let key = &draft.key;
-            Error::Invalid(format!(
-                "the body of the record {key} is too large and not text: only JSON can be stored"
-            ))
-        })?;
         let count = self.count();
         let nonce = parts::nonce(self.nonce, count);
         let anchor = Anchor {
@@ -126,10 +145,12 @@ impl Roomy {
                 limit: self.limits.bytes_per_commit,
             });
         }
+        let text = parts::to_text(&draft.body);
         Ok(Outlined {
             key: Key::new(draft.key.partition.clone(), parts::anchor_id(&nonce)),
             order: parts::order(staged_ms, count),
-            slices: parts::cut(text, room),
+            slices: parts::cut(&text, room),
+            text,
             nonce,
             anchor,
         })
@@ -156,14 +177,14 @@ impl Roomy {
 
 async fn write(stager: &mut Stager<'_>, outlined: &[Outlined<'_>], staged_ms: u64) -> Result<()> {
     for parts in outlined {
-        let partition: &Partition = &parts.key.partition;
-        stager
-            .push(parts.anchor.draft(parts.key.clone(), parts.order, staged_ms)?)
-            .await?;
-        for (number, slice) in parts.slices.iter().enumerate() {
-            stager
-                .push(parts::part(partition, &parts.nonce, number, slice)?)
-                .await?;
+        let anchor = parts.anchor.draft(parts.key.clone(), parts.order, staged_ms)?;
+        stager.push(anchor).await?;
+        let mut rest: &str = &parts.text;
+        for (number, length) in parts.slices.iter().enumerate() {
+            let (slice, behind) = rest.split_at(*length);
+            rest = behind;
+            let part = parts::part(&parts.key.partition, &parts.nonce, number, slice)?;
+            stager.push(part).await?;
         }
     }
     stager.flush().await

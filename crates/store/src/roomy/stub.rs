@@ -2,7 +2,9 @@
 
 use crate::{Error, Key, Result};
 use bytes::Bytes;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// No stub is longer than this.
 pub(super) const STUB_BYTES: usize = 160;
@@ -17,6 +19,9 @@ pub(super) struct Stub {
     pub(super) count: usize,
     pub(super) bytes: usize,
     pub(super) hash: String,
+    /// The parts hold a character for each byte, because the body is not text.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) binary: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -27,27 +32,27 @@ struct Envelope {
 }
 
 impl Stub {
-    pub(super) fn of(body: &[u8], nonce: &str, count: usize) -> Self {
-        Self {
-            nonce: nonce.to_owned(),
-            count,
-            bytes: body.len(),
-            hash: hash(body),
-        }
-    }
-
     pub(super) fn encode(self) -> Result<Bytes> {
         super::parts::json(&Envelope { parts: self })
     }
 
     /// The stub in a body, `None` if the body is what the caller wrote.
     pub(super) fn decode(key: &Key, body: &[u8]) -> Result<Option<Self>> {
-        if !is_stub(body) {
+        if !may_be_stub(body) {
             return Ok(None);
         }
-        let parsed: Envelope = serde_json::from_slice(body)
-            .map_err(|why| Error::Corrupt(format!("the record {key} does not say where its body is: {why}")))?;
-        Ok(Some(parsed.parts))
+        let why = match serde_json::from_slice::<Envelope>(body) {
+            Ok(envelope) => return Ok(Some(envelope.parts)),
+            Err(why) => why,
+        };
+        // A caller's object with more properties, of which the database has put this one first.
+        let properties = serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(body);
+        match properties {
+            Ok(properties) if properties.len() > 1 => Ok(None),
+            _ => Err(Error::Corrupt(format!(
+                "the record {key} does not say where its body is: {why}"
+            ))),
+        }
     }
 }
 
@@ -55,9 +60,10 @@ pub(super) fn hash(body: &[u8]) -> String {
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(body))
 }
 
-/// Whether a body is a stub, or would be taken for one once a database has written it in its own way: escapes
-/// resolved, spaces dropped. Looks at a few bytes, whatever the length.
-pub(super) fn is_stub(body: &[u8]) -> bool {
+/// Whether a body may be a stub, or be taken for one once a database has written it in its own way: escapes
+/// resolved, spaces dropped, a property that is there twice kept once. A stub has no other property, so it does
+/// not matter in which order they come. Looks at a few bytes, whatever the length.
+pub(super) fn may_be_stub(body: &[u8]) -> bool {
     let first_key = || {
         let object = body.trim_ascii_start().strip_prefix(b"{")?;
         let key = object.trim_ascii_start();
@@ -86,6 +92,7 @@ mod tests {
             count: u32::MAX as usize,
             bytes: u32::MAX as usize,
             hash: hash(b""),
+            binary: true,
         };
         let body = stub.clone().encode().unwrap();
         assert!(body.len() <= STUB_BYTES, "{} bytes", body.len());
@@ -93,13 +100,21 @@ mod tests {
     }
 
     #[test]
+    fn an_object_with_more_properties_is_none_in_whatever_order() {
+        for body in [r#"{"$parts":1,"a":2}"#, r#"{"a":2,"$parts":1}"#] {
+            assert_eq!(Stub::decode(&key(), body.as_bytes()), Ok(None));
+        }
+    }
+
+    #[test]
     fn whatever_could_be_taken_for_a_stub_is_known() {
         for body in [
             r#"{"$parts":{}}"#,
-            " {\n\"$parts\" : 1, \"more\": 2}",
+            " {\n\"$parts\" : 1 }",
+            r#"{"$parts":1,"$parts":2}"#,
             r#"{"\u0024parts":1}"#,
         ] {
-            assert!(is_stub(body.as_bytes()), "{body}");
+            assert!(may_be_stub(body.as_bytes()), "{body}");
             assert!(matches!(Stub::decode(&key(), body.as_bytes()), Err(Error::Corrupt(_))));
         }
         for body in [
@@ -114,7 +129,7 @@ mod tests {
             r#"{"$parts"#,
             r#"{"\uZZ":1}"#,
         ] {
-            assert!(!is_stub(body.as_bytes()), "{body}");
+            assert!(!may_be_stub(body.as_bytes()), "{body}");
             assert_eq!(Stub::decode(&key(), body.as_bytes()), Ok(None));
         }
     }
