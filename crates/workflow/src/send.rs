@@ -40,7 +40,7 @@ async fn store_shared(engine: &Arc<Engine>, post: Post, create: Op) -> Result<()
     engine.meters.messages.increment(1);
     let reservation = joined
         .taken
-        .zip(foresight)
+        .zip(foresight.as_ref())
         .map(|(version, foresight)| foresight.came_true(engine, &post.instance, version));
     shared::deliver(engine, &post, written(&joined.versions, 0), reservation);
     Ok(())

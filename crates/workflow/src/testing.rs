@@ -27,7 +27,9 @@ pub async fn corrupt_history(workflows: &Workflows, instance: &str) -> Result<()
 
 /// The largest number of deliveries of a queued message of an instance.
 pub fn max_attempts(workflows: &Workflows, instance: &str) -> u32 {
-    workflows.engine.board.lock().0.turns().max_attempts(instance)
+    let cached = workflows.engine.cache.peek(instance);
+    let deliveries = cached.and_then(|snapshot| Some(snapshot.head.as_ref()?.0.deliveries));
+    workflows.engine.board.lock().0.turns().max_attempts(instance) + deliveries.unwrap_or_default()
 }
 
 /// Queues a message whose body is `body`, readable or not.

@@ -234,4 +234,8 @@ impl Medium for Many {
     async fn open(&self) -> Arc<dyn Store> {
         self.0.open()
     }
+
+    fn messages_per_turn() -> usize {
+        92
+    }
 }

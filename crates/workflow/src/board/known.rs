@@ -4,7 +4,8 @@ use super::turns::Letter;
 use super::waiters::Want;
 use super::work::Task;
 use super::{Inner, Pin};
-use perennial_store::{Order, RecordId, Version};
+use crate::records::instance_of;
+use perennial_store::{Order, Record, RecordId, Version};
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
@@ -60,6 +61,28 @@ impl Inner {
         }
         self.post(instance, order, letter, pin, now_ms);
         true
+    }
+
+    /// Whether a queued record stands here at the version that the store told of, or is known to be gone.
+    pub fn is_known(&self, record: &Record, order: Order) -> bool {
+        let instance: Arc<str> = Arc::from(instance_of(&record.key.partition));
+        let letter = || {
+            self.turns
+                .letter(&instance, order)
+                .map(|letter| (&letter.id, &letter.version))
+        };
+        let task = || self.work.task(order).map(|task| (&task.key.id, &task.version));
+        let there = |known: Option<(&RecordId, &Version)>| known == Some((&record.key.id, &record.version));
+        let gone = |recent: &Recent| recent.knows(&instance, &record.key.id, &record.version);
+        there(letter()) || there(task()) || self.recent.as_ref().is_some_and(gone)
+    }
+
+    /// The oldest that is ready of what somebody wants.
+    pub fn first_of(&self, want: &Want) -> Option<Order> {
+        match want {
+            Want::Turn(window) => self.turns.first(|pin| window.admits(pin)).map(|(order, _)| order),
+            Want::Work(want) => self.first_work(want, self.seen_ms),
+        }
     }
 
     /// The store told of an activity; returns whether that was news.

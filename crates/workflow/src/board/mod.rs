@@ -20,7 +20,7 @@ mod work;
 pub use arriving::Arriving;
 pub use claims::{Claim, Handed, Subject};
 pub use pin::{Pin, Window};
-pub use reserve::Reservation;
+pub use reserve::{Foreseen, Reservation};
 pub use sessions::Tenure;
 pub use turns::{Body, Letter, Sort};
 pub use waiters::Want;
@@ -32,7 +32,7 @@ use alarms::{Alarm, AlarmKey, Alarms};
 use duroxide::providers::TagFilter;
 use parking_lot::{Mutex, MutexGuard};
 use perennial_store::{Clock, Order};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -54,6 +54,8 @@ pub struct Inner {
     seen_ms: u64,
     /// How many messages to an instance are being stored and not posted yet.
     arriving: HashMap<Arc<str>, usize>,
+    /// Instances that a commit under way may claim.
+    foreseen: HashSet<Arc<str>>,
     /// What is gone, on a store that many share.
     recent: Option<known::Recent>,
     meters: Arc<Meters>,
@@ -223,6 +225,7 @@ impl Board {
             claims_made: 0,
             seen_ms: 0,
             arriving: HashMap::new(),
+            foreseen: HashSet::new(),
             recent: shared.then(known::Recent::default),
             meters,
         };

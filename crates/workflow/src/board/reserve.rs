@@ -1,7 +1,7 @@
 //! Work that is claimed by the commit that makes it, for a dispatcher of this process that waits.
 
 use super::waiters::Want;
-use super::{Handed, Inner, Pin};
+use super::{Board, Handed, Inner, Pin};
 use crate::instance::Snapshot;
 use crate::records::work::Activity;
 use perennial_store::Order;
@@ -16,9 +16,42 @@ pub struct Reservation {
     pub until_ms: u64,
 }
 
+/// A claim that a commit under way may make; dropped when the board knows of it, or it has come to nothing.
+pub struct Foreseen {
+    board: Arc<Board>,
+    instance: Arc<str>,
+}
+
+impl Drop for Foreseen {
+    fn drop(&mut self) {
+        let mut inner = self.board.inner.lock();
+        inner.foreseen.remove(&self.instance);
+    }
+}
+
+impl Board {
+    /// Announces a claim on an instance for a dispatcher that waits; `None` if nobody here would work on it at once, or
+    /// somebody does or is about to.
+    pub fn foresee(self: &Arc<Self>, instance: &Arc<str>, pin: &Pin) -> Option<Foreseen> {
+        let mut inner = self.inner.lock();
+        if !inner.could_reserve(instance, pin) || !inner.foreseen.insert(Arc::clone(instance)) {
+            return None;
+        }
+        Some(Foreseen {
+            board: Arc::clone(self),
+            instance: Arc::clone(instance),
+        })
+    }
+}
+
 impl Inner {
+    /// Whether a commit is under way that may claim an instance.
+    pub fn is_foreseen(&self, instance: &str) -> bool {
+        self.foreseen.contains(instance)
+    }
+
     /// Whether an instance could be claimed for a dispatcher that waits: nobody here works on it, and somebody would.
-    pub fn could_reserve(&self, instance: &str, pin: &Pin) -> bool {
+    fn could_reserve(&self, instance: &str, pin: &Pin) -> bool {
         let free = self
             .turns
             .mailboxes

@@ -168,7 +168,7 @@ impl Turns {
         self.letters
     }
 
-    fn letter(&self, instance: &str, order: Order) -> Option<&Letter> {
+    pub fn letter(&self, instance: &str, order: Order) -> Option<&Letter> {
         let mailbox = self.mailboxes.get(instance)?;
         let hidden = || mailbox.hidden.get(&order).map(|(letter, _)| letter);
         mailbox.visible.get(&order).or_else(hidden)
@@ -236,6 +236,8 @@ impl Turns {
 impl Inner {
     /// Puts a message into its instance's mailbox.
     pub fn post(&mut self, instance: &Arc<str>, order: Order, mut letter: Letter, pin: Pin, now_ms: u64) {
+        // A commit of this process may be found in the store before it is answered.
+        self.take_out(instance, order);
         self.turns.letters += 1;
         self.meters.turn_depth.set(self.turns.letters as f64);
         let hidden = letter.due_ms > now_ms;
@@ -260,6 +262,20 @@ impl Inner {
         }
         self.settle(instance, now_ms);
         self.refresh(instance);
+    }
+
+    /// Takes a message out that is about to be put in again.
+    fn take_out(&mut self, instance: &str, order: Order) {
+        let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else {
+            return;
+        };
+        let hidden = mailbox
+            .hidden
+            .remove(&order)
+            .map(|(_, alarm)| self.alarms.cancel(alarm));
+        if mailbox.visible.remove(&order).is_some() || hidden.is_some() {
+            self.turns.letters -= 1;
+        }
     }
 
     /// A hidden message has become visible.

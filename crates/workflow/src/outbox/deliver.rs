@@ -186,7 +186,14 @@ async fn serve(engine: &Arc<Engine>, sender: &Partition, target: &str, mut group
                 for (op, (intent, (order, bytes))) in group.iter().zip(posts).enumerate() {
                     if engine.outbox.is_open() {
                         let letter = intent.letter(engine, order, written(&committed, op), 0, bytes);
-                        post(engine, &target, order, letter, reservation.clone().filter(|_| op == 0));
+                        let reservation = reservation.as_ref().filter(|_| op == 0);
+                        post(
+                            engine,
+                            &target,
+                            order,
+                            letter,
+                            reservation.map(|(reservation, _)| reservation.clone()),
+                        );
                     }
                     intent.become_(State::Delivered);
                 }
@@ -237,7 +244,7 @@ async fn create(
     engine: &Arc<Engine>,
     ops: Vec<Op>,
     first: Option<Arrival>,
-) -> Result<(Committed, Option<Reservation>)> {
+) -> Result<(Committed, Option<(Reservation, Foresight)>)> {
     if engine.shared.is_none() {
         return Ok((engine.commit(Commit::new(ops)).await?, None));
     }
@@ -251,7 +258,7 @@ async fn create(
         .taken
         .zip(foresight)
         .zip(first)
-        .map(|((version, foresight), first)| foresight.came_true(engine, &first.instance, version));
+        .map(|((version, foresight), first)| (foresight.came_true(engine, &first.instance, version), foresight));
     Ok((joined.versions, reservation))
 }
 

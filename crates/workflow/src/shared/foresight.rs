@@ -1,6 +1,6 @@
 //! Claiming an instance by the very commit that brings it a message, for a dispatcher of this process that waits.
 
-use crate::board::{Pin, Reservation, Sort};
+use crate::board::{Foreseen, Pin, Reservation, Sort};
 use crate::engine::Engine;
 use crate::instance::Snapshot;
 use crate::queued::Post;
@@ -33,6 +33,8 @@ impl From<&Post> for Arrival {
 
 /// A claim that a commit may make on the side.
 pub struct Foresight {
+    /// Until the claim is on the board, or has come to nothing, nobody else here may make one.
+    _foreseen: Foreseen,
     snapshot: Snapshot,
     head: Head,
     until_ms: u64,
@@ -60,9 +62,12 @@ impl Foresight {
         let pin = Pin::of(snapshot.head().and_then(|head| head.execution.pinned.as_ref()));
         // Without an instance, only a start makes a turn.
         let idle = snapshot.head().is_none() && post.sort != Sort::Start;
-        if taken || idle || unready || !engine.board.lock().0.could_reserve(&post.instance, &pin) {
+        if taken || idle || unready {
             return Ok(None);
         }
+        let Some(foreseen) = engine.board.foresee(&post.instance, &pin) else {
+            return Ok(None);
+        };
         let lease = shared.lease(now_ms, lock);
         let until_ms = lease.until_ms;
         let known = snapshot.head.as_ref().map(|(head, _)| head.clone());
@@ -75,6 +80,7 @@ impl Foresight {
             Some((_, version)) => Op::Replace(draft, version.clone()),
         };
         let foresight = Self {
+            _foreseen: foreseen,
             snapshot,
             head,
             until_ms,
@@ -82,9 +88,10 @@ impl Foresight {
         Ok(Some((foresight, op)))
     }
 
-    /// The commit made the claim: the instance, to be put on the board once its message is there.
-    pub fn came_true(self, engine: &Engine, instance: &Arc<str>, version: Version) -> Reservation {
-        let snapshot = Arc::new(self.snapshot.with_head(self.head, version));
+    /// The commit made the claim: the instance, to be put on the board once its message is there. Keep the foresight until
+    /// then.
+    pub fn came_true(&self, engine: &Engine, instance: &Arc<str>, version: Version) -> Reservation {
+        let snapshot = Arc::new(self.snapshot.with_head(self.head.clone(), version));
         engine.cache.put(
             instance,
             slot_of(instance),

@@ -12,7 +12,7 @@ use crate::recover;
 use crate::shared::Shared;
 use duroxide::providers::TagFilter;
 use parking_lot::Mutex;
-use perennial_store::{DueQuery, Error, Lane, Order, Record, Result, Topics};
+use perennial_store::{DueQuery, Error, Lane, Order, Place, Record, Result, Topics};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -31,6 +31,8 @@ const IDLE_MS: u64 = 1_100;
 const ASLEEP_MS: u64 = 4_000;
 /// After how long without work.
 const FALL_ASLEEP_MS: u64 = 45_000;
+/// How many questions are asked before something is handed out that came late.
+const AHEAD: usize = 4;
 /// How often chores are looked for.
 const CHORES_MS: u64 = 15_000;
 
@@ -175,12 +177,27 @@ fn wanted(engine: &Engine) -> Option<(Topics, bool)> {
     wanted.topics()
 }
 
+/// Goes on asking while what this process knows of came later than what it has not seen yet.
+async fn look_ahead(engine: &Arc<Engine>, want: &Want) {
+    for _ in 0..AHEAD {
+        let Some(seen) = engine.shared.as_ref().and_then(|shared| *shared.lookout.cursor.lock()) else {
+            return;
+        };
+        let first = engine.board.lock().0.first_of(want);
+        if first.is_none_or(|first| first <= seen) || !look_now(engine, want).await {
+            return;
+        }
+    }
+}
+
 /// Asks once, if nobody has yet: what was there before this process must not stand behind what it brings itself.
 pub async fn look_first(engine: &Arc<Engine>, want: &Want) {
     let first = |shared: &Shared| !shared.lookout.looked.swap(true, Ordering::AcqRel);
     if engine.shared.as_ref().is_some_and(first) {
-        look_now(engine, want).await;
+        // What cannot be had now is had later.
+        look(engine, Topics::All, true).await.ok();
     }
+    look_ahead(engine, want).await;
 }
 
 /// Asks once, for somebody who does not wait; returns whether there was news.
@@ -208,7 +225,7 @@ async fn look(engine: &Arc<Engine>, topics: Topics, turns: bool) -> Result<usize
         after,
         ..DueQuery::new(&Lane::new(queues::READY), engine.clock.now_ms(), PAGE)
     };
-    let page = engine.store.due(&query).await?;
+    let page = engine.parts.due_outlined(&query).await?;
     let last = page.records.last().and_then(|record| record.place.as_ref());
     *shared.lookout.cursor.lock() = last.filter(|_| page.more).map(|place| place.order);
     let mut news = 0;
@@ -219,19 +236,28 @@ async fn look(engine: &Arc<Engine>, topics: Topics, turns: bool) -> Result<usize
 }
 
 /// Puts a queued record on the board; one that cannot be read is set aside, in nobody's way.
-async fn learn(engine: &Arc<Engine>, record: Record, turns: bool) -> Result<bool> {
+async fn learn(engine: &Arc<Engine>, mut record: Record, turns: bool) -> Result<bool> {
     let Some(place) = record.place.clone() else {
         return Ok(false);
     };
     engine.orders.pass(place.order);
+    if engine.board.lock().0.is_known(&record, place.order) {
+        return Ok(false);
+    }
+    let is_message = record.key.id.below(&message::root()).is_some();
+    if record.body.is_empty() && is_message {
+        return Ok(turns && learn_letter(engine, record, place, None));
+    }
+    if record.body.is_empty() {
+        record = match engine.store.get(&record.key).await? {
+            Some(whole) => whole,
+            None => return Ok(false),
+        };
+    }
     let envelope = match Envelope::open(&record) {
         Ok(envelope) => envelope,
         Err(why @ Error::Corrupt(_)) => {
-            let lane = if record.key.id.below(&message::root()).is_some() {
-                queues::TURN
-            } else {
-                queues::WORK
-            };
+            let lane = if is_message { queues::TURN } else { queues::WORK };
             match recover::quarantine(engine, record, place, lane, &why).await {
                 // Another process was faster.
                 Ok(()) | Err(Error::Conflict { .. }) => return Ok(false),
@@ -257,25 +283,32 @@ async fn learn(engine: &Arc<Engine>, record: Record, turns: bool) -> Result<bool
             let (mut board, now_ms) = engine.board.lock();
             Ok(board.learn_task(place.order, task, now_ms))
         }
-        None if !turns => Ok(false),
-        None => {
-            let instance: Arc<str> = Arc::from(instance_of(&record.key.partition));
-            let letter = Letter {
-                id: record.key.id,
-                version: record.version,
-                due_ms: place.due_ms,
-                attempts: envelope.attempts,
-                noted: envelope.attempts,
-                old: false,
-                certain: false,
-                from: envelope.from.map(|from| Arc::new(Origin::new(from, Fate::Unknown))),
-                sort: Sort::of(&envelope.item),
-                // It is read again when its instance is claimed.
-                body: Body::Stored,
-            };
-            let pin = engine.known_pin(&instance);
-            let (mut board, now_ms) = engine.board.lock();
-            Ok(board.learn_letter(&instance, place.order, letter, pin, now_ms))
-        }
+        None => Ok(turns && learn_letter(engine, record, place, Some(envelope))),
     }
+}
+
+/// Puts a message on the board; one that is large is not opened for that.
+fn learn_letter(engine: &Engine, record: Record, place: Place, envelope: Option<Envelope>) -> bool {
+    let instance: Arc<str> = Arc::from(instance_of(&record.key.partition));
+    let attempts = envelope.as_ref().map_or(0, |envelope| envelope.attempts);
+    let sort = envelope
+        .as_ref()
+        .map_or(Sort::Other, |envelope| Sort::of(&envelope.item));
+    let from = envelope.and_then(|envelope| envelope.from);
+    let letter = Letter {
+        id: record.key.id,
+        version: record.version,
+        due_ms: place.due_ms,
+        attempts,
+        noted: attempts,
+        old: false,
+        certain: false,
+        from: from.map(|from| Arc::new(Origin::new(from, Fate::Unknown))),
+        sort,
+        // It is read when its instance is claimed.
+        body: Body::Stored,
+    };
+    let pin = engine.known_pin(&instance);
+    let (mut board, now_ms) = engine.board.lock();
+    board.learn_letter(&instance, place.order, letter, pin, now_ms)
 }

@@ -173,6 +173,10 @@ async fn claim(
                 }
             }
         }
+        // A claim of this process whose commit is not answered yet.
+        if head.lease.is_some() && engine.board.lock().0.is_foreseen(instance) {
+            return Ok(Claimed::Busy(0));
+        }
         if head.condemned.is_some() {
             return Ok(Claimed::Busy(0));
         }

@@ -154,7 +154,7 @@ async fn finish_shared(
             let Some(post) = post else { return Ok(()) };
             let reservation = joined
                 .taken
-                .zip(foresight)
+                .zip(foresight.as_ref())
                 .map(|(version, foresight)| foresight.came_true(engine, &post.instance, version));
             shared::deliver(engine, &post, written(&joined.versions, 1), reservation);
             Ok(())

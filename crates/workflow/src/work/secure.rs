@@ -33,9 +33,17 @@ pub async fn secure(
             Some(record) => (Arc::new(Envelope::open(&record)?.item), record.version),
         },
     };
-    let until_ms = shared::until(now_ms, lock);
-    let claimed = write(engine, shared, order, task, &item, version, until_ms, task.attempts).await?;
-    Ok(claimed.map(|_| item))
+    let mut version = version;
+    loop {
+        let until_ms = shared::until(engine.clock.now_ms(), lock);
+        let claimed = write(engine, shared, order, task, &item, version, until_ms, task.attempts).await?;
+        let Some(claimed) = claimed else { return Ok(None) };
+        // The answer may have come so late that the lease would end too early.
+        if shared::lasts(until_ms, engine.clock.now_ms(), lock) || mutation::is(Mutation::LeaseFromFetchStart) {
+            return Ok(Some(item));
+        }
+        version = claimed;
+    }
 }
 
 /// Writes an activity's record again: due at another time, delivered so many times. `None` if it is not at this version.
