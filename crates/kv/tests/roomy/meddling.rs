@@ -36,6 +36,8 @@ pub struct Meddling {
     pub loses_replies: Mutex<bool>,
     /// JSON comes back as a document database writes it: without spaces, properties in order of their names.
     pub rewrites_json: Mutex<bool>,
+    /// Says that it is shared, and counts the absence of a record as two operations.
+    pub is_shared: Mutex<bool>,
     pub commits: Mutex<usize>,
     pub reads: Mutex<usize>,
 }
@@ -50,6 +52,7 @@ impl Meddling {
             faults: Mutex::default(),
             loses_replies: Mutex::default(),
             rewrites_json: Mutex::default(),
+            is_shared: Mutex::default(),
             commits: Mutex::default(),
             reads: Mutex::default(),
         })
@@ -65,6 +68,19 @@ impl Meddling {
         let event = events.lock().pop_front();
         if let Some(event) = event {
             event().await;
+        }
+    }
+
+    fn count_twice(&self, commit: &Commit) -> Result<()> {
+        let absent = commit.ops.iter().filter(|op| matches!(op, Op::Absent(_))).count();
+        let (actual, limit) = (commit.ops.len() + absent, self.inner.limits().ops_per_commit);
+        match *self.is_shared.lock() && actual > limit {
+            true => Err(Error::TooLarge {
+                what: "the number of operations in the commit",
+                actual,
+                limit,
+            }),
+            false => Ok(()),
         }
     }
 
@@ -96,7 +112,10 @@ impl Store for Meddling {
     }
 
     fn sharing(&self) -> Sharing {
-        self.inner.sharing()
+        match *self.is_shared.lock() {
+            true => Sharing::Shared,
+            false => self.inner.sharing(),
+        }
     }
 
     fn epoch(&self) -> u64 {
@@ -104,6 +123,7 @@ impl Store for Meddling {
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed> {
+        self.count_twice(&commit)?;
         let number = {
             let mut commits = self.commits.lock();
             *commits += 1;

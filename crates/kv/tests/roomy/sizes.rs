@@ -246,3 +246,15 @@ async fn as_many_operations_as_the_store_takes_may_all_be_large() {
     bed.sweep().await;
     assert_eq!(scan(&*bed.roomy).await.unwrap().len(), SMALL.ops_per_commit);
 }
+
+#[tokio::test]
+async fn a_condition_that_counts_as_two_operations_leaves_less_room() {
+    for absent in 0..=9 {
+        let bed = Bed::new(SMALL);
+        *bed.meddling.is_shared.lock() = true;
+        let mut ops: Vec<Op> = (0..absent).map(|n| Op::Absent(key(&format!("none{n}")))).collect();
+        ops.extend(["a", "b"].map(|id| Op::Create(Draft::new(key(id), text(100 * KB, 1)))));
+        bed.roomy.commit(Commit::new(ops)).await.unwrap();
+        assert!(bed.body("a").await == bed.body("b").await, "{absent} conditions");
+    }
+}

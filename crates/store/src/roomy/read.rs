@@ -4,12 +4,12 @@
 //! for again: only a record that is damaged twice at the same version is damaged.
 
 use super::parts::{anchor_id, to_bytes};
-use super::stub::{Stub, hash};
+use super::stub::{Stub, hash, may_be_stub};
 use super::{BYTES, Roomy, TRIES};
 use crate::{DuePage, DueQuery, Error, Key, Partition, Record, Result, ScanPage, ScanQuery, Store, Version};
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// How many bodies of one page are put together at a time.
 const AT_ONCE: usize = 8;
@@ -25,7 +25,7 @@ struct Damage {
 
 /// What was found damaged so far, by key, at which version.
 #[derive(Default)]
-struct Suspects(HashMap<Key, Version>);
+struct Suspects(BTreeMap<Key, Version>);
 
 impl Suspects {
     /// Notes a damaged record; true if it was known to be so at this version.
@@ -50,6 +50,9 @@ impl Roomy {
             let Some(mut record) = self.inner.get(key).await? else {
                 return Ok(None);
             };
+            if !may_be_stub(&record.body) {
+                return Ok(Some(record));
+            }
             let Some(damage) = self.fill(std::slice::from_mut(&mut record)).await?.pop() else {
                 return Ok(Some(record));
             };
@@ -119,6 +122,9 @@ impl Roomy {
                     (at, body)
                 }
             }));
+        }
+        if readings.is_empty() {
+            return Ok(Vec::new());
         }
         let mut bodies = stream::iter(readings).buffered(AT_ONCE);
         let mut damages = Vec::new();
