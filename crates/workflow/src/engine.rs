@@ -297,6 +297,15 @@ impl Engine {
         Ok(subject)
     }
 
+    /// The body of a queued item that somebody else keeps too.
+    pub fn copied_body(&self, item: &WorkItem, bytes: usize) -> Body {
+        if bytes <= self.settings.held_body_bytes {
+            Body::Held(Arc::new(item.clone()))
+        } else {
+            Body::Stored
+        }
+    }
+
     /// The body of a queued item, as the board keeps it.
     pub fn body(&self, item: WorkItem, bytes: usize) -> Body {
         if bytes <= self.settings.held_body_bytes {

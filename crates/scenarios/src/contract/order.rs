@@ -158,6 +158,8 @@ pub async fn the_order_survives_a_restart(h: &Harness) {
         push(&*h.store(), activity("i", i)).await;
     }
     h.restart().await;
+    // Processes tell the order of arrival by their clocks, to the millisecond.
+    tokio::time::sleep(ms(2)).await;
     let store = h.store();
     for i in 40..50 {
         send(&*store, start(&format!("{}-{i}", (i * 37) % 11))).await;

@@ -50,6 +50,8 @@ pub struct Claim {
     /// Whether a commit is under way that rests on it: then it does not run out.
     pub committing: bool,
     alarm: Option<AlarmKey>,
+    /// The session that a worker took for it, and who that is, where others see that.
+    pub took: Option<(Arc<str>, Arc<str>)>,
     /// Held by whoever writes what others see of the claim.
     pub gate: Arc<tokio::sync::Mutex<()>>,
 }
@@ -67,6 +69,7 @@ impl Inner {
                 until_ms,
                 committing: false,
                 alarm,
+                took: None,
                 gate: Arc::default(),
             },
         );

@@ -116,6 +116,9 @@ impl Inner {
             .filter(|order| !told.contains(order) && until.is_none_or(|until| *order <= until))
             .collect();
         self.consume(instance, &gone);
+        if let Some(mailbox) = self.turns.mailboxes.get_mut(instance) {
+            mailbox.partial = until.is_some();
+        }
         for (order, letter) in letters {
             let there = self
                 .turns

@@ -84,7 +84,8 @@ impl Inner {
 
     /// Whether messages of an instance that this process works on are there for sure, beside those that were handed out.
     pub fn has_more(&self, instance: &str, handed: &[Handed]) -> bool {
-        let Some(mailbox) = self.turns.mailboxes.get(instance) else {
+        // Who has not read them all reads on.
+        let Some(mailbox) = self.turns.mailboxes.get(instance).filter(|mailbox| !mailbox.partial) else {
             return false;
         };
         let is_left = |order: &Order| !handed.iter().any(|handed| handed.order == *order);

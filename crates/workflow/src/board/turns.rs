@@ -90,6 +90,8 @@ pub struct Mailbox {
     pin: Pin,
     /// The claim that the commit made which brought its messages.
     pub reserved: Option<super::Reservation>,
+    /// Whether there are more messages in the store than were read when the instance was last claimed.
+    pub partial: bool,
     /// Under which pin and order it stands among the ready.
     pub ready: Option<(Pin, Order)>,
     /// Set while more results are expected at any moment, see [`settle`](super::settle).
@@ -105,6 +107,7 @@ impl Mailbox {
             lapsed: None,
             pin,
             reserved: None,
+            partial: false,
             ready: None,
             settling: None,
         }

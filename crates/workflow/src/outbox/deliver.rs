@@ -112,7 +112,7 @@ impl Intent {
             old: false,
             certain: true,
             sort: Sort::of(&self.body.item),
-            body: engine.body(self.body.item.clone(), bytes),
+            body: engine.copied_body(&self.body.item, bytes),
             from: Some(Arc::clone(&self.origin)),
         }
     }

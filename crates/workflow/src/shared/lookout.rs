@@ -184,7 +184,8 @@ async fn look_ahead(engine: &Arc<Engine>, want: &Want) {
             return;
         };
         let first = engine.board.lock().0.first_of(want);
-        if first.is_none_or(|first| first <= seen) || !look_now(engine, want).await {
+        if first.is_none_or(|first| first <= seen) || !look(engine, Topics::All, true).await.is_ok_and(|news| news > 0)
+        {
             return;
         }
     }

@@ -99,7 +99,7 @@ async fn understand(engine: &Engine, record: Record) -> Result<Option<(Order, Le
         certain: true,
         from: envelope.from.map(|from| Arc::new(Origin::new(from, Fate::Unknown))),
         sort: Sort::of(&envelope.item),
-        body: engine.body(envelope.item.clone(), bytes),
+        body: engine.copied_body(&envelope.item, bytes),
     };
     Ok(Some((place.order, letter, envelope.item)))
 }

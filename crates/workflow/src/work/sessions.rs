@@ -16,10 +16,21 @@ const TRIES: usize = 8;
 /// The sessions whose records this process wrote last.
 pub type Held = Mutex<HashMap<Arc<str>, (Session, Version)>>;
 
+/// What became of the attempt to hold a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Secured {
+    /// The worker held it before.
+    Held,
+    /// The worker has just taken it.
+    Taken,
+    /// Another worker holds it.
+    Refused,
+}
+
 /// Makes sure that a worker holds a session for all to see; if another one does, the board learns of it.
-pub async fn secure(engine: &Engine, session: &Arc<str>, owner: &Arc<str>, lock_ms: u64) -> Result<bool> {
+pub async fn secure(engine: &Engine, session: &Arc<str>, owner: &Arc<str>, lock_ms: u64) -> Result<Secured> {
     let Some(shared) = &engine.shared else {
-        return Ok(true);
+        return Ok(Secured::Held);
     };
     let mut held = shared.sessions.lock().await;
     let mut known = held.get(session).cloned();
@@ -27,15 +38,18 @@ pub async fn secure(engine: &Engine, session: &Arc<str>, owner: &Arc<str>, lock_
         let now_ms = engine.clock.now_ms();
         if let Some((there, _)) = &known {
             if there.owner == *owner && there.until_ms > now_ms.saturating_add(lock_ms / 2) {
-                return Ok(true);
+                return Ok(Secured::Held);
             }
             if there.owner != *owner && there.until_ms > now_ms {
                 let (mut board, now_ms) = engine.board.lock();
                 board.session_is_held(session, &there.owner, there.until_ms, now_ms);
                 held.remove(session);
-                return Ok(false);
+                return Ok(Secured::Refused);
             }
         }
+        let before = known
+            .as_ref()
+            .is_some_and(|(there, _)| there.owner == *owner && there.until_ms > now_ms);
         let next = Session {
             owner: Arc::clone(owner),
             until_ms: now_ms.saturating_add(lock_ms),
@@ -44,12 +58,29 @@ pub async fn secure(engine: &Engine, session: &Arc<str>, owner: &Arc<str>, lock_
         match write(engine, session, &next, known.map(|(_, version)| version)).await? {
             Some(version) => {
                 held.insert(Arc::clone(session), (next, version));
-                return Ok(true);
+                return Ok(if before { Secured::Held } else { Secured::Taken });
             }
             None => known = read(engine, session).await?,
         }
     }
-    Ok(false)
+    Ok(Secured::Refused)
+}
+
+/// Lets go of a session that a worker took and has no use for.
+pub async fn let_go(engine: &Engine, session: &Arc<str>, owner: &Arc<str>) -> Result<()> {
+    let Some(shared) = &engine.shared else {
+        return Ok(());
+    };
+    let mut held = shared.sessions.lock().await;
+    if held.get(session).is_none_or(|(there, _)| there.owner != *owner) {
+        return Ok(());
+    }
+    if let Some((_, version)) = held.remove(session) {
+        remove(engine, session, version).await?;
+        let (mut board, now_ms) = engine.board.lock();
+        board.session_is_held(session, owner, 0, now_ms);
+    }
+    Ok(())
 }
 
 async fn write(engine: &Engine, id: &str, session: &Session, version: Option<Version>) -> Result<Option<Version>> {
