@@ -13,9 +13,10 @@ use crate::outbox;
 use crate::records::instance_of;
 use crate::redo;
 use crate::work;
-use perennial_store::{DueQuery, Lane, Order, Place, Record, Result, Slot, Topics};
+use perennial_store::{DueQuery, Error, Lane, Order, Place, Record, Result, Slot, Topics};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use tracing::warn;
 
 /// The queue of chores.
 pub const LANE: &str = "chores";
@@ -118,7 +119,11 @@ pub async fn run_all(engine: &Arc<Engine>) -> Result<()> {
                 engine
                     .orders
                     .pass(record.place.as_ref().map_or(Order(0), |place| place.order));
-                run(engine, record).await?;
+                let key = record.key.clone();
+                match run(engine, record).await {
+                    Err(Error::Corrupt(why)) => warn!(%key, why, "a chore cannot be understood: it is left alone"),
+                    outcome => outcome?,
+                }
             }
             if !page.more {
                 break;

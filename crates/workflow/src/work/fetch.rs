@@ -1,8 +1,10 @@
 //! Handing out an activity.
 
+use super::sessions::Secured;
 use super::{secure, sessions};
 use crate::board::{Body, ClaimId, Inner, Subject, Task, Tenure, Waiting, Want, WorkWant, waited};
 use crate::engine::{Engine, later, millis};
+use crate::error::from_store;
 use crate::mutation::{self, Mutation};
 use crate::queued::{PUT_OFF_MS, note_durability, written};
 use crate::records::envelope::Envelope;
@@ -166,15 +168,20 @@ fn take(engine: &Arc<Engine>, worker: &Worker, waiting: Option<&Waiting>) -> Opt
 
 /// Reads what is not in memory. `None` if the activity is gone.
 async fn prepare(engine: &Arc<Engine>, mut taken: Taken, worker: &Worker) -> Result<Option<Fetched>, Error> {
+    let mut took = None;
     let opened = match &engine.shared {
         None => open(engine, &taken.task).await,
         Some(shared) => {
-            if let (Some(session), Some(owner)) = (&taken.task.activity.session, &worker.want.owner)
-                && !sessions::secure(engine, session, owner, worker.session_ms).await?
-            {
-                // The board knows by now who holds it.
-                taken.session_before = None;
-                return Ok(None);
+            if let (Some(session), Some(owner)) = (&taken.task.activity.session, &worker.want.owner) {
+                match sessions::secure(engine, session, owner, worker.session_ms).await? {
+                    Secured::Held => {}
+                    Secured::Taken => took = Some((Arc::clone(session), Arc::clone(owner))),
+                    // The board knows by now who holds it.
+                    Secured::Refused => {
+                        taken.session_before = None;
+                        return Ok(None);
+                    }
+                }
             }
             secure::secure(engine, shared, taken.order, &taken.task, worker.lock).await
         }
@@ -215,6 +222,9 @@ async fn prepare(engine: &Arc<Engine>, mut taken: Taken, worker: &Worker) -> Res
     if !mutation::is(Mutation::LeaseFromFetchStart) {
         board.extend(taken.claim, later(now_ms, worker.lock));
     }
+    if let Some(claim) = board.claim(taken.claim) {
+        claim.took = took;
+    }
     taken.kept = true;
     drop(board);
     trace!(instance = %taken.task.activity.instance, activity = taken.task.activity.id, "activity handed out");
@@ -227,8 +237,21 @@ async fn prepare(engine: &Arc<Engine>, mut taken: Taken, worker: &Worker) -> Res
 
 /// The same where others see the claim: it is not left behind if the caller goes away.
 async fn see_through(engine: &Arc<Engine>, taken: Taken, worker: &Worker) -> Result<Option<Fetched>, Error> {
-    let give_back =
-        |engine: Arc<Engine>, token: String| async move { super::abandon(&engine, &token, None, true).await }.boxed();
+    let give_back = |engine: Arc<Engine>, token: String| {
+        async move {
+            let id = engine.board.claim_of(&token);
+            let took = id.and_then(|id| engine.board.lock().0.claim(id)?.took.take());
+            super::abandon(&engine, &token, None, true).await?;
+            match took {
+                None => Ok(()),
+                Some((session, owner)) => {
+                    let gone = sessions::let_go(&engine, &session, &owner).await;
+                    gone.map_err(|e| from_store(OPERATION, &e))
+                }
+            }
+        }
+        .boxed()
+    };
     let (owned, worker) = (Arc::clone(engine), worker.clone());
     let fetch = async move { prepare(&owned, taken, &worker).await };
     shared::see_through(engine, fetch, give_back).await

@@ -39,7 +39,10 @@ pub async fn mark_all(
     let mut first = None;
     for (instance, head, version) in targets {
         let mut head = head.clone();
-        head.condemned = Some(mark.clone());
+        head.condemned = Some(Condemned {
+            order: engine.next_order().0,
+            ..mark.clone()
+        });
         match write(engine, instance, &head, version.clone()).await? {
             Some(version) => first.get_or_insert((head, version)),
             None => return Ok(None),

@@ -1,0 +1,115 @@
+//! Short words for what stories are made of.
+
+use duroxide::providers::{ExecutionMetadata, OrchestrationItem, WorkItem};
+use duroxide::{Event, EventKind};
+
+/// What a turn answers.
+#[derive(Clone, Default)]
+pub struct Reply {
+    /// What happened, beside the messages that it consumes.
+    pub kinds: Vec<EventKind>,
+    /// Activities to queue.
+    pub work: Vec<WorkItem>,
+    /// Messages to send.
+    pub messages: Vec<WorkItem>,
+    /// How the workflow ends, if it does.
+    pub status: Option<&'static str>,
+}
+
+/// What a workflow does in a turn.
+pub type Story = fn(&OrchestrationItem) -> Reply;
+
+pub fn start(instance: &str) -> WorkItem {
+    WorkItem::StartOrchestration {
+        instance: instance.to_owned(),
+        orchestration: "Flow".to_owned(),
+        input: "in".to_owned(),
+        version: Some("1.0.0".to_owned()),
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        execution_id: 1,
+    }
+}
+
+pub fn raised(instance: &str, data: &str) -> WorkItem {
+    WorkItem::ExternalRaised {
+        instance: instance.to_owned(),
+        name: "event".to_owned(),
+        data: data.to_owned(),
+    }
+}
+
+pub fn activity(instance: &str, id: u64) -> WorkItem {
+    WorkItem::ActivityExecute {
+        instance: instance.to_owned(),
+        execution_id: 1,
+        id,
+        name: "Work".to_owned(),
+        input: "input".to_owned(),
+        session_id: None,
+        tag: None,
+    }
+}
+
+pub fn completed(work: &WorkItem) -> WorkItem {
+    let WorkItem::ActivityExecute { instance, id, .. } = work else {
+        panic!("{work:?} is no activity");
+    };
+    WorkItem::ActivityCompleted {
+        instance: instance.clone(),
+        execution_id: 1,
+        id: *id,
+        result: "result".to_owned(),
+    }
+}
+
+/// What a message is known by in a history.
+pub fn told(message: &WorkItem) -> String {
+    match message {
+        WorkItem::StartOrchestration { instance, .. } => format!("start {instance}"),
+        WorkItem::ExternalRaised { data, .. } => data.clone(),
+        WorkItem::ActivityCompleted { id, .. } => format!("done {id}"),
+        other => format!("{other:?}"),
+    }
+}
+
+/// A key that is set.
+pub fn set(key: u64) -> EventKind {
+    EventKind::KeyValueSet {
+        key: format!("key {key}"),
+        value: format!("value {key}"),
+        last_updated_at_ms: 1,
+    }
+}
+
+/// What has been consumed, by a history.
+pub fn consumed(history: &[Event]) -> Vec<String> {
+    let data = |event: &Event| match &event.kind {
+        EventKind::QueueEventDelivered { data, .. } => Some(data.clone()),
+        _ => None,
+    };
+    history.iter().filter_map(data).collect()
+}
+
+/// The events of a turn: every message that it consumes, then what else happened.
+pub fn events(item: &OrchestrationItem, kinds: Vec<EventKind>) -> Vec<Event> {
+    let messages = item.messages.iter().map(|message| EventKind::QueueEventDelivered {
+        name: "message".to_owned(),
+        data: told(message),
+    });
+    let next = item.history.len() as u64 + 1;
+    let event = |(kind, id)| Event::with_event_id(id, &item.instance, 1, None, kind);
+    messages.chain(kinds).zip(next..).map(event).collect()
+}
+
+/// What a turn tells of its workflow.
+pub fn metadata(status: Option<&str>, parent: Option<&str>) -> ExecutionMetadata {
+    ExecutionMetadata {
+        orchestration_name: Some("Flow".to_owned()),
+        orchestration_version: Some("1.0.0".to_owned()),
+        status: status.map(str::to_owned),
+        parent_instance_id: parent.map(str::to_owned),
+        ..ExecutionMetadata::default()
+    }
+}

@@ -1,0 +1,18 @@
+//! Small commits: an engine on a store whose commits hold a hundred operations of one partition, and that fails or dies at
+//! every commit in turn.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods
+)]
+
+mod clock;
+mod deletion;
+mod kit;
+mod large;
+mod messages;
+mod mutations;
+mod quiet;
+mod store;
+mod world;
