@@ -47,6 +47,7 @@ mod get;
 mod identity;
 #[cfg(feature = "init")]
 mod init;
+mod lineage;
 mod list;
 mod names;
 mod open;

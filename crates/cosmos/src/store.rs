@@ -76,7 +76,7 @@ impl Store for CosmosStore {
 
     async fn commit(&self, commit: Commit) -> Result<Committed> {
         self.core.check_open()?;
-        let prepared = prepare(commit, self.core.next_commit())?;
+        let prepared = prepare(commit, self.core.next_commit(), &self.core.lineage)?;
         let core = Arc::clone(&self.core);
         // A task of its own: the caller's future may be dropped at any moment.
         let task = tokio::spawn(async move {
