@@ -43,7 +43,10 @@ impl Core {
             let why = match reply.sent {
                 Sent::Applied(tags) => return Ok(self.committed(&commit, tags)),
                 Sent::Refused { step, status, why } => match refusal(&mut commit, step, status) {
-                    Refusal::Dropped => continue,
+                    Refusal::Dropped => {
+                        self.drop_missing(&mut commit).await;
+                        continue;
+                    }
                     Refusal::Conflict(conflict) if !doubt.may_have_happened => return Err(conflict),
                     Refusal::Conflict(conflict) => return self.settle(&commit, conflict).await,
                     Refusal::Other => why,

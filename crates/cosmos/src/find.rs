@@ -27,6 +27,12 @@ impl Core {
     /// Every document carries the id of the commit that wrote it, and those of some before, so one that carries this
     /// commit's id proves that all of the commit happened. A commit that only deletes has happened when nothing of that is there.
     pub(crate) async fn find(&self, commit: &Prepared) -> Result<Option<Vec<Option<Etag>>>> {
+        let traces = self.traces(commit).await?;
+        Ok(judge(commit, &traces))
+    }
+
+    /// What there is under the ids that a commit is about.
+    async fn traces(&self, commit: &Prepared) -> Result<HashMap<String, Trace>> {
         let mut sql = Sql::new("SELECT c.id, c.commit, c.before, c._etag FROM c");
         let ids = commit.steps.iter().map(|step| step.id.as_str());
         sql.is_one_of("c.id", ids)?;
@@ -46,7 +52,23 @@ impl Core {
                 traces.insert(trace.id.clone(), trace);
             }
         }
-        Ok(judge(commit, &traces))
+        Ok(traces)
+    }
+}
+
+impl Core {
+    /// Drops the removals of records that are not there, so that they are not found out one by one.
+    pub(crate) async fn drop_missing(&self, commit: &mut Prepared) {
+        let removes = |step: &Step| matches!(step.action, Action::Remove);
+        if commit.steps.iter().filter(|step| removes(step)).count() < 2 {
+            return;
+        }
+        // Only a hint: where it fails, or something changes meanwhile, the batch says so.
+        if let Ok(traces) = self.traces(commit).await {
+            commit
+                .steps
+                .retain(|step| !removes(step) || traces.contains_key(&step.id));
+        }
     }
 }
 

@@ -63,6 +63,22 @@ async fn a_commit_is_one_request_and_so_is_a_read() {
     assert_eq!(counts.total, 7, "{counts}");
 }
 
+/// A batch fails when it deletes what is not there; who removes does not mind.
+#[tokio::test]
+async fn removals_of_what_is_not_there_are_not_found_out_one_by_one() {
+    let bed = Bed::new().await;
+    let store = bed.open().await;
+    put(&store, draft("p", "50", "1")).await;
+    let before = bed.server.counts();
+    let mut ops: Vec<Op> = (0..60).map(|n| Op::Remove(key("p", &n.to_string()))).collect();
+    ops.push(Op::Create(draft("p", "new", "1")));
+    store.commit(Commit::new(ops)).await.unwrap();
+    let counts = since(&bed, &before);
+    assert_eq!((counts.of(Kind::Batch), counts.of(Kind::Query)), (2, 1), "{counts}");
+    let page = store.scan(&ScanQuery::all(Partition::new("p"), 10)).await.unwrap();
+    assert_eq!(page.records.len(), 1);
+}
+
 /// Idle processes ask this again and again.
 #[tokio::test]
 async fn asking_for_work_is_one_request_for_each_physical_partition() {

@@ -1,6 +1,6 @@
 //! The contract is kept on a service that throttles, and on one that loses replies.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;
 

@@ -5,7 +5,7 @@
 mod support;
 
 use azure_data_cosmos::models::{ContainerProperties, TimeToLive};
-use perennial_cosmos::{Account, Made, OpenError, Settings, Throughput, init, open};
+use perennial_cosmos::{Account, FORMAT, KEY_VARIABLE, Made, OpenError, Settings, Throughput, init, open};
 use perennial_cosmos_server::{Fault, Kind, Options, Rule, When};
 use perennial_store::{DueQuery, Error, Lane, Store};
 use std::time::Duration;
@@ -51,6 +51,56 @@ async fn a_container_that_is_not_ready_is_mended() {
     let made = init(&bed.account, Throughput::Serverless, &bed.settings).await;
     assert_eq!(made.unwrap(), Made::Mended);
     bed.open().await;
+}
+
+#[tokio::test]
+async fn a_container_of_another_format_is_left_alone() {
+    let bed = Bed::new().await;
+    let container = bed.container().await;
+    let format = |number: u32| serde_json::json!({ "id": "format", "partition": "%store", "format": number });
+    let replaced = container
+        .replace_item("%store", "format", format(FORMAT + 1), None)
+        .await;
+    replaced.unwrap();
+    for refused in [
+        error(&bed.account, &bed.settings).await,
+        init(&bed.account, Throughput::Serverless, &bed.settings)
+            .await
+            .unwrap_err(),
+    ] {
+        assert!(matches!(refused, OpenError::OtherFormat { .. }), "{refused}");
+    }
+    container.delete_item("%store", "format", None).await.unwrap();
+    let refused = error(&bed.account, &bed.settings).await;
+    assert!(matches!(refused, OpenError::NotReady { .. }), "{refused}");
+    init(&bed.account, Throughput::Serverless, &bed.settings).await.unwrap();
+    bed.open().await;
+}
+
+/// Not a test of its own: the process that the next one starts.
+#[tokio::test]
+async fn child() {
+    let Ok(url) = std::env::var("PERENNIAL_TEST_URL") else {
+        return;
+    };
+    let outcome = open(Account::parse(&url).unwrap(), Settings::default()).await;
+    assert!(outcome.is_ok(), "{outcome:?}");
+    println!("opened");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_key_may_stand_in_the_environment() {
+    let bed = Bed::new().await;
+    for (key, opens) in [(bed.server.key(), true), ("bm90IHRoZSByaWdodCBrZXk=", false)] {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child
+            .args(["child", "--exact", "--nocapture"])
+            .env("PERENNIAL_TEST_URL", bed.url());
+        let output = child.env(KEY_VARIABLE, key).output().unwrap();
+        let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert_eq!(told.contains("opened"), opens, "{told}");
+        assert!(!told.contains(key));
+    }
 }
 
 #[tokio::test]

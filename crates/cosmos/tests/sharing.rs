@@ -4,7 +4,8 @@
 
 mod support;
 
-use futures::FutureExt;
+use azure_data_cosmos::FeedScope;
+use futures::{FutureExt, StreamExt};
 use perennial_cosmos_server::Options;
 use perennial_store::{
     Commit, ConflictReason, Counter, DueQuery, Error, Lane, ListFilter, Listing, Op, Order, Partition, Place,
@@ -131,17 +132,81 @@ async fn totals_of_all_handles_add_up() {
     keeper.close().await.unwrap();
     let store = bed.open().await;
     assert_eq!(total(store.clone()).await, 81);
+    assert_eq!(totals(&bed).await.len(), 1, "those who left have left one document");
+}
+
+/// The documents of totals.
+async fn totals(bed: &Bed) -> Vec<serde_json::Value> {
     let container = bed.container().await;
     let documents = container
-        .query_items::<serde_json::Value>(
-            "SELECT * FROM c",
-            azure_data_cosmos::FeedScope::partition("%tally"),
-            None,
-        )
-        .await
-        .unwrap();
-    let documents: Vec<_> = futures::StreamExt::collect::<Vec<_>>(documents).await;
-    assert_eq!(documents.len(), 1, "those who left have left one document");
+        .query_items("SELECT * FROM c", FeedScope::partition("%tally"), None)
+        .await;
+    documents.unwrap().map(Result::unwrap).collect().await
+}
+
+/// The document of totals that a handle wrote, which then was killed.
+fn left_behind(id: &str, written: u64, total: i64) -> serde_json::Value {
+    serde_json::json!({
+        "id": id, "partition": "%tally", "commit": "c", "written": written, "totals": { "n": total },
+    })
+}
+
+/// Processes that were killed leave their documents behind; those do not become more and more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn totals_of_handles_that_are_gone_are_put_together() {
+    let bed = Bed::new().await;
+    let container = bed.container().await;
+    for n in 0..50 {
+        let id = format!("handle-{n}");
+        let document = left_behind(&id, 1, n);
+        container.create_item("%tally", &id, document, None).await.unwrap();
+    }
+    let now = left_behind("handle-live", u64::MAX >> 12, 7);
+    container.create_item("%tally", "handle-live", now, None).await.unwrap();
+    let store = bed.open().await;
+    let expected = (0..50).sum::<i64>() + 7;
+    for _ in 0..3 {
+        assert_eq!(store.tally().await.unwrap(), [(Counter::new("n"), expected)]);
+    }
+    let left = totals(&bed).await;
+    assert!(left.len() <= 32, "{}", left.len());
+    assert!(left.iter().any(|document| document["id"] == "handle-live"));
+}
+
+/// A handle that was taken for dead goes on counting, and nothing counts twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn totals_that_another_took_over_count_once() {
+    let mut bed = Bed::new().await;
+    bed.settings.tally_interval = Duration::from_millis(20);
+    let store = bed.open().await;
+    let container = bed.container().await;
+    let count = |by: i64| {
+        let op = Op::Put(draft("p", "a", "1"));
+        store.commit(Commit::new(vec![op]).count(Counter::new("n"), by))
+    };
+    let mut sum = 0;
+    for round in 0..3_i64 {
+        count(5).await.unwrap();
+        sum += 5;
+        let own = loop {
+            let written = totals(&bed).await;
+            let own = written.into_iter().find(|document| document["id"] != "common");
+            match own.filter(|own| own["totals"]["n"] == 5) {
+                Some(own) => break own["id"].as_str().unwrap().to_owned(),
+                None => tokio::task::yield_now().await,
+            }
+        };
+        container.delete_item("%tally", &own, None).await.unwrap();
+        let common = left_behind("common", 1, 5 * (round + 1));
+        container.upsert_item("%tally", "common", common, None).await.unwrap();
+        if round == 1 {
+            assert_eq!(store.tally().await.unwrap(), [(Counter::new("n"), sum)]);
+        }
+    }
+    count(2).await.unwrap();
+    store.close().await.unwrap();
+    let store = bed.open().await;
+    assert_eq!(store.tally().await.unwrap(), [(Counter::new("n"), sum + 2)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
