@@ -1,7 +1,7 @@
 //! Commits: one transactional batch each, and never a guess about what became of it.
 
 use crate::core::Core;
-use crate::failure;
+use crate::failure::{self, Doubt};
 use crate::prepare::{Action, Prepared};
 use azure_core::http::Etag;
 use azure_data_cosmos::models::TransactionalBatchOperationResult;
@@ -9,8 +9,11 @@ use perennial_store::{Clock, Committed, Error, Result, SystemClock, Version};
 use std::time::Duration;
 
 /// How often a batch is sent whose outcome is not known, before the caller is told so.
-const MAX_TRIES: u32 = 4;
+const MAX_TRIES: u32 = 2;
 const FIRST_WAIT: Duration = Duration::from_millis(20);
+
+/// The version of a write that was overwritten before anybody could see its tag. Matches nothing.
+const OVERWRITTEN: &str = "overwritten";
 
 /// What became of a batch that was sent.
 enum Sent {
@@ -22,96 +25,115 @@ enum Sent {
     Failed(Error),
 }
 
-/// A batch's fate, and whether an earlier try of it may have happened.
+/// A batch's fate, and what is not known about earlier tries of it.
 struct Reply {
     sent: Sent,
-    is_unsure: bool,
+    doubt: Doubt,
 }
 
 impl Core {
     /// Sends a commit until it is known what became of it, or nobody can tell.
     pub(crate) async fn apply(&self, mut commit: Prepared) -> Result<Committed> {
         // An earlier try may have happened: what looks like a conflict may be this commit itself.
-        let mut is_unsure = false;
+        let mut doubt = Doubt::NONE;
         let mut tries = 0;
         while !commit.steps.is_empty() {
             let reply = self.send(&commit).await;
-            is_unsure |= reply.is_unsure;
-            let (why, is_unknown) = match reply.sent {
-                Sent::Applied(tags) => return Ok(committed(&commit, tags)),
+            doubt = doubt.and(reply.doubt);
+            let why = match reply.sent {
+                Sent::Applied(tags) => return Ok(self.committed(&commit, tags)),
                 Sent::Refused { step, status, why } => match refusal(&mut commit, step, status) {
-                    Refusal::Dropped => continue,
-                    Refusal::Conflict(conflict) if !is_unsure => return Err(conflict),
+                    Refusal::Dropped => {
+                        self.drop_missing(&mut commit).await;
+                        continue;
+                    }
+                    Refusal::Conflict(conflict) if !doubt.may_have_happened => return Err(conflict),
                     Refusal::Conflict(conflict) => return self.settle(&commit, conflict).await,
-                    Refusal::Other => (why, false),
+                    Refusal::Other => why,
                 },
-                Sent::Failed(why) => (why, reply.is_unsure),
+                Sent::Failed(why) => why,
             };
             tries += 1;
-            if !is_unsure || tries >= MAX_TRIES || !why.is_transient() {
-                return self.give_up(&commit, why, is_unsure, is_unknown).await;
+            if !doubt.may_have_happened || tries >= MAX_TRIES || !why.is_transient() {
+                return self.give_up(&commit, why, doubt).await;
             }
             SystemClock.sleep(FIRST_WAIT * 2_u32.pow(tries)).await;
         }
         // Only removals of records that are not there.
-        Ok(committed(&commit, Vec::new()))
+        Ok(self.committed(&commit, Vec::new()))
     }
 
     /// A condition failed, but an earlier try may be the reason.
     async fn settle(&self, commit: &Prepared, conflict: Error) -> Result<Committed> {
         match self.find(commit).await {
-            Ok(Some(tags)) => Ok(committed(commit, tags)),
+            Ok(Some(tags)) => Ok(self.committed(commit, tags)),
             Ok(None) => Err(conflict),
             Err(why) => Err(unknown(&why)),
         }
     }
 
     /// The batch will not be sent again.
-    async fn give_up(&self, commit: &Prepared, why: Error, is_unsure: bool, is_unknown: bool) -> Result<Committed> {
-        if !is_unsure {
+    async fn give_up(&self, commit: &Prepared, why: Error, doubt: Doubt) -> Result<Committed> {
+        if !doubt.may_have_happened {
             return Err(why);
         }
         match self.find(commit).await {
-            Ok(Some(tags)) => Ok(committed(commit, tags)),
+            Ok(Some(tags)) => Ok(self.committed(commit, tags)),
             // Every try was answered, and none has left a trace.
-            Ok(None) if !is_unknown => Err(why),
+            Ok(None) if !doubt.may_happen_yet => Err(why),
             Ok(None) => Err(unknown(&why)),
             Err(also) => Err(unknown(&also)),
         }
     }
 
+    /// What a commit made, whose steps wrote these tags.
+    fn committed(&self, commit: &Prepared, tags: Vec<Option<Etag>>) -> Committed {
+        let mut versions = vec![None; commit.ops];
+        for (step, tag) in commit.steps.iter().zip(tags) {
+            let Some(version) = versions.get_mut(step.op).filter(|_| step.writes()) else {
+                continue;
+            };
+            let tag = tag.map_or_else(|| OVERWRITTEN.to_owned(), |tag| tag.to_string());
+            self.lineage.saw(&tag, &commit.commit, &step.before);
+            *version = Some(Version::text(tag));
+        }
+        Committed { versions }
+    }
+
     async fn send(&self, commit: &Prepared) -> Reply {
         let batch = match commit.batch() {
             Ok(batch) => batch,
-            Err(error) => return Reply::failed(Error::Invalid(failure::describe(&error)), false),
+            Err(error) => return Reply::failed(Error::Invalid(failure::describe(&error)), Doubt::NONE),
         };
         let response = match self.container.execute_transactional_batch(batch, None).await {
             Ok(response) => response,
             Err(error) => {
                 self.meter.add("commit", error.diagnostics().as_deref());
-                return Reply::failed(failure::meaning(&error), failure::may_have_happened(&error));
+                return Reply::failed(failure::meaning(&error), Doubt::after_failure(&error));
             }
         };
         let told = response.diagnostics();
         self.meter.add("commit", Some(&told));
-        let is_unsure = failure::happened_before(&told);
+        let doubt = Doubt::after_answer(&told);
         let sent = match response.into_model() {
             Ok(model) => read(commit, model.results()),
             Err(error) => {
                 let why = format!("the answer to the batch cannot be read: {}", failure::describe(&error));
-                return Reply::failed(Error::Unavailable(why), true);
+                return Reply::failed(Error::Unavailable(why), Doubt::FULL);
             }
         };
-        let is_unsure = is_unsure || matches!(sent, Sent::Failed(_));
-        Reply { sent, is_unsure }
+        match sent {
+            Sent::Failed(why) => Reply::failed(why, Doubt::FULL),
+            sent => Reply { sent, doubt },
+        }
     }
 }
 
 impl Reply {
-    fn failed(why: Error, is_unsure: bool) -> Self {
+    fn failed(why: Error, doubt: Doubt) -> Self {
         Self {
             sent: Sent::Failed(why),
-            is_unsure,
+            doubt,
         }
     }
 }
@@ -178,21 +200,4 @@ fn read(commit: &Prepared, results: &[TransactionalBatchOperationResult]) -> Sen
         )),
         false => Sent::Applied(tags),
     }
-}
-
-/// The version of a write that was overwritten before anybody could see its tag. Matches nothing.
-const OVERWRITTEN: &str = "overwritten";
-
-fn committed(commit: &Prepared, tags: Vec<Option<Etag>>) -> Committed {
-    let mut versions = vec![None; commit.ops];
-    for (step, tag) in commit.steps.iter().zip(tags) {
-        if let Some(version) = versions.get_mut(step.op)
-            && step.writes()
-        {
-            *version = Some(Version::text(
-                tag.map_or_else(|| OVERWRITTEN.to_owned(), |tag| tag.to_string()),
-            ));
-        }
-    }
-    Committed { versions }
 }

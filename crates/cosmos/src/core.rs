@@ -1,10 +1,13 @@
 //! What all operations of a store share.
 
+use crate::document;
+use crate::lineage::Lineage;
 use crate::tally::Tally;
 use crate::usage::Meter;
 use azure_core::Uuid;
 use azure_data_cosmos::ContainerClient;
-use perennial_store::{Error, Result, SignalSender};
+use perennial_store::{Error, Record, Result, SignalSender};
+use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::{OwnedRwLockReadGuard, RwLock};
@@ -17,6 +20,7 @@ pub(crate) struct Core {
     pub(crate) meter: Meter,
     pub(crate) signals: SignalSender,
     pub(crate) tally: Tally,
+    pub(crate) lineage: Lineage,
     /// What no other handle's commits begin with.
     pub(crate) handle: String,
     commits: AtomicU64,
@@ -30,12 +34,13 @@ pub(crate) type Running = OwnedRwLockReadGuard<()>;
 
 impl Core {
     pub(crate) fn new(container: ContainerClient) -> Self {
-        let handle = Uuid::new_v4().simple().to_string();
+        let handle = format!("{:016x}", Uuid::new_v4().as_u64_pair().0);
         Self {
             container,
             meter: Meter::default(),
             signals: SignalSender::new(SIGNALS),
             tally: Tally::new(&handle),
+            lineage: Lineage::default(),
             handle,
             commits: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
@@ -46,6 +51,15 @@ impl Core {
     /// An id that no other commit has.
     pub(crate) fn next_commit(&self) -> String {
         format!("{}-{:x}", self.handle, self.commits.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The record of a document. `with_body` says whether the document was read whole.
+    pub(crate) fn read(&self, json: &RawValue, with_body: bool) -> Result<Record> {
+        let found = document::read(json, with_body)?;
+        if let (Some(etag), Some(commit)) = (found.record.version.as_text(), &found.commit) {
+            self.lineage.saw(etag, commit, &found.before);
+        }
+        Ok(found.record)
     }
 
     /// Fails once the store was closed.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `id`, `partition` | the key, see [`names`]; in full in `idText`, `partitionText` where it was cut |
 //! | `commit` | which commit wrote it, to recognise a commit whose reply was lost |
+//! | `before` | which commits had written what that one replaced, see [`lineage`](crate::lineage) |
 //! | `body`, `text` or `base64` | the bytes, see [`body`](crate::body) |
 //! | `lane`, `topic`, `arrival`, `due`, `slot` | its place in a queue, if it stands in one |
 //! | `kind`, `status`, `name`, `parent`, `created`, `completed` | its attributes, if it is listed |
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// What a query selects who wants everything but the bodies.
-pub(crate) const WITHOUT_BODY: &str = "c.id, c.partition, c.idText, c.partitionText, c._etag, \
+pub(crate) const WITHOUT_BODY: &str = "c.id, c.partition, c.idText, c.partitionText, c._etag, c.commit, c.before, \
      c.lane, c.topic, c.arrival, c.due, c.kind, c.status, c.name, c.parent, c.created, c.completed, c.exact";
 
 #[derive(Serialize)]
@@ -31,6 +32,8 @@ struct Written<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     partition_text: Option<&'a str>,
     commit: &'a str,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    before: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,6 +92,9 @@ struct Read {
     partition_text: Option<String>,
     #[serde(rename = "_etag")]
     etag: String,
+    commit: Option<String>,
+    #[serde(default)]
+    before: Vec<String>,
     body: Option<Box<RawValue>>,
     text: Option<String>,
     base64: Option<String>,
@@ -115,8 +121,8 @@ pub(crate) fn order_text(order: Order) -> String {
     format!("{:016x}", order.0)
 }
 
-/// The document of a draft, as JSON.
-pub(crate) fn write(draft: &Draft, commit: &str) -> Result<Box<RawValue>> {
+/// The document of a draft, as JSON, written by a commit over what those before had written.
+pub(crate) fn write(draft: &Draft, commit: &str, before: &[String]) -> Result<Box<RawValue>> {
     let (id, partition) = (
         names::id(draft.key.id.as_str()),
         names::partition(draft.key.partition.as_str()),
@@ -127,6 +133,7 @@ pub(crate) fn write(draft: &Draft, commit: &str) -> Result<Box<RawValue>> {
         id_text: id.is_cut.then_some(draft.key.id.as_str()),
         partition_text: partition.is_cut.then_some(draft.key.partition.as_str()),
         commit,
+        before,
         body: None,
         text: None,
         base64: None,
@@ -170,11 +177,21 @@ fn attributes(draft: &Draft) -> Attributes {
 
 /// A document that is created and deleted in one batch, to learn that there was none.
 pub(crate) fn probe(key: &Key, commit: &str) -> Result<Box<RawValue>> {
-    write(&Draft::new(key.clone(), "{}"), commit)
+    write(&Draft::new(key.clone(), "{}"), commit, &[])
+}
+
+/// A record that was found, and who wrote it.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) record: Record,
+    /// The commit that wrote it.
+    pub(crate) commit: Option<String>,
+    /// The commits that had written what that one replaced, latest first.
+    pub(crate) before: Vec<String>,
 }
 
 /// The record of a document. `with_body` says whether the document was read whole.
-pub(crate) fn read(json: &RawValue, with_body: bool) -> Result<Record> {
+pub(crate) fn read(json: &RawValue, with_body: bool) -> Result<Found> {
     let read: Read = serde_json::from_str(json.get())
         .map_err(|error| Error::Corrupt(format!("a document cannot be read: {error}")))?;
     let damaged = |what: &str| {
@@ -206,12 +223,16 @@ pub(crate) fn read(json: &RawValue, with_body: bool) -> Result<Record> {
         true => body::read(read.body, read.text, read.base64).ok_or(missing)?,
         false => bytes::Bytes::new(),
     };
-    Ok(Record {
-        key,
-        version,
-        body,
-        place,
-        listing,
+    Ok(Found {
+        record: Record {
+            key,
+            version,
+            body,
+            place,
+            listing,
+        },
+        commit: read.commit,
+        before: read.before,
     })
 }
 
@@ -256,83 +277,4 @@ fn time(number: Option<f64>, exact: Option<&str>) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn round_trip(draft: &Draft) -> Record {
-        let json = write(draft, "c-1").unwrap();
-        let mut value: serde_json::Value = serde_json::from_str(json.get()).unwrap();
-        value["_etag"] = "\"1\"".into();
-        read(&serde_json::value::to_raw_value(&value).unwrap(), true).unwrap()
-    }
-
-    fn key(partition: &str, id: &str) -> Key {
-        Key::new(Partition::new(partition), RecordId::from_raw(id))
-    }
-
-    #[test]
-    fn a_draft_comes_back_as_a_record() {
-        let place = Place {
-            lane: Lane::topic("work", Some("gpu".into())),
-            order: Order(u64::MAX),
-            due_ms: u64::MAX,
-        };
-        let listing = Listing {
-            kind: "instance".into(),
-            status: "new".into(),
-            name: "n".into(),
-            parent: Some("p\u{0}".into()),
-            created_ms: u64::MAX - 1,
-            completed_ms: Some(MAX_SAFE + 1),
-        };
-        let long = "é".repeat(2000);
-        for (partition, id) in [("p", "a"), ("", ""), (&*long, &*long)] {
-            let plain = Draft::new(key(partition, id), r#"{"b":1}"#);
-            for draft in [
-                plain.clone(),
-                plain.clone().placed(place.clone()),
-                plain.clone().listed(listing.clone()),
-                plain.placed(place.clone()).listed(listing.clone()),
-            ] {
-                let record = round_trip(&draft);
-                assert_eq!((&record.key, &record.body), (&draft.key, &draft.body));
-                assert_eq!((record.place, record.listing), (draft.place, draft.listing));
-                assert_eq!(record.version, Version::text("\"1\""));
-            }
-        }
-    }
-
-    #[test]
-    fn the_document_is_what_the_documentation_says() {
-        let draft = Draft::new(key("order 1", "head"), r#"{"state":"new"}"#).placed(Place {
-            lane: Lane::new("turns"),
-            order: Order(255),
-            due_ms: 7,
-        });
-        let json: serde_json::Value = serde_json::from_str(write(&draft, "c-1").unwrap().get()).unwrap();
-        let slot = Slot::of(&draft.key.partition).0;
-        assert_eq!(
-            json,
-            serde_json::json!({
-                "id": "head", "partition": "order 1", "commit": "c-1", "body": {"state": "new"},
-                "lane": "turns", "arrival": "00000000000000ff", "due": 7, "slot": slot,
-            })
-        );
-    }
-
-    #[test]
-    fn what_is_damaged_is_told() {
-        for json in [
-            "{}",
-            r#"{"id":"a","partition":"p","_etag":"1"}"#,
-            r#"{"id":"a/b","partition":"p","_etag":"1","text":""}"#,
-            r#"{"id":"a","partition":"p","_etag":"1","text":"","lane":"work"}"#,
-            r#"{"id":"a","partition":"p","_etag":"1","text":"","lane":"work","arrival":"x","due":1}"#,
-            r#"{"id":"a","partition":"p","_etag":"1","text":"","lane":"work","arrival":"1","due":1.5}"#,
-            r#"{"id":"a","partition":"p","_etag":"1","text":"","kind":"instance"}"#,
-        ] {
-            let raw = RawValue::from_string(json.to_owned()).unwrap();
-            assert!(matches!(read(&raw, true), Err(Error::Corrupt(_))), "{json}");
-        }
-    }
-}
+mod tests;

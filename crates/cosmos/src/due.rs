@@ -1,7 +1,7 @@
 //! Asking for work that is ready.
 
 use crate::core::Core;
-use crate::document::{self, order_text, safe};
+use crate::document::{order_text, safe};
 use crate::query::{Sql, Want};
 use azure_data_cosmos::FeedScope;
 use perennial_store::{DuePage, DueQuery, Record, Result, SLOTS, Slot, SlotSet, Topics};
@@ -26,7 +26,7 @@ impl Core {
         {
             records.extend(
                 page.iter()
-                    .filter_map(|row| understood(row))
+                    .filter_map(|row| self.understood(row, true))
                     .filter(|record| is_ready(query, record)),
             );
         }
@@ -38,11 +38,11 @@ impl Core {
             next_due_ms: None,
         })
     }
-}
 
-/// A record that cannot be understood stands in nobody's way.
-pub(crate) fn understood(row: &RawValue) -> Option<Record> {
-    document::read(row, true).map_err(|error| skipped(&error)).ok()
+    /// A record that cannot be understood stands in nobody's way.
+    pub(crate) fn understood(&self, row: &RawValue, with_body: bool) -> Option<Record> {
+        self.read(row, with_body).map_err(|error| skipped(&error)).ok()
+    }
 }
 
 pub(crate) fn skipped(error: &perennial_store::Error) {

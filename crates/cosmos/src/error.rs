@@ -54,6 +54,19 @@ pub enum OpenError {
         /// What is wrong with it.
         why: String,
     },
+    /// Another version of the program made the store.
+    #[error(
+        "the container {container:?} has format {found}, this program knows format {supported}; \
+         nothing was changed, use the version of the program that fits"
+    )]
+    OtherFormat {
+        /// The container.
+        container: String,
+        /// Its format.
+        found: u32,
+        /// The format that this program knows.
+        supported: u32,
+    },
     /// The service refuses, or cannot be reached.
     #[error("Cosmos DB at {endpoint} could not be used: {source}")]
     Failed {

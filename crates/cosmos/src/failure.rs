@@ -84,36 +84,95 @@ pub(crate) fn describe(error: &CosmosError) -> String {
     format!("{}/{detail}: {message}", u16::from(status.status_code()))
 }
 
-/// Whether the request may have happened although it failed.
-pub(crate) fn may_have_happened(error: &CosmosError) -> bool {
-    match error.diagnostics() {
-        Some(told) => {
-            happened_before(&told)
-                || told.requests().last().is_some_and(|last| {
-                    last.request_sent().may_have_been_sent() && !is_refusal(u16::from(last.status().status_code()))
-                })
+/// What is not known about a request that changes something. The SDK tries those again by itself, and that cannot be
+/// switched off: each try may have happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Doubt {
+    /// A try may have happened that did not say so.
+    pub(crate) may_have_happened: bool,
+    /// The service never answered one of those, which may even happen yet.
+    pub(crate) may_happen_yet: bool,
+}
+
+impl Doubt {
+    /// Nothing was sent.
+    pub(crate) const NONE: Self = Self {
+        may_have_happened: false,
+        may_happen_yet: false,
+    };
+    /// Nothing is known.
+    pub(crate) const FULL: Self = Self {
+        may_have_happened: true,
+        may_happen_yet: true,
+    };
+
+    /// What is not known after an answer that says what became of the last try.
+    pub(crate) fn after_answer(told: &DiagnosticsContext) -> Self {
+        let mut tries = tries(told);
+        // The last one was answered, but the connection before it may have failed.
+        if let Some(last) = tries.last_mut() {
+            last.itself = Self::NONE;
         }
-        // Nothing is known: only what this side made up itself was surely not sent.
-        None => !matches!(u16::from(error.status().status_code()), 400 | 401 | 403 | 404 | 429),
+        Self::of(told, &tries)
+    }
+
+    /// What is not known after a failure.
+    pub(crate) fn after_failure(error: &CosmosError) -> Self {
+        match error.diagnostics() {
+            Some(told) => Self::of(&told, &tries(&told)),
+            // Made up on this side, before anything was sent, unless it says that time ran out.
+            None if matches!(u16::from(error.status().status_code()), 400..=404 | 429) => Self::NONE,
+            None => Self::FULL,
+        }
+    }
+
+    /// Both together.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            may_have_happened: self.may_have_happened || other.may_have_happened,
+            may_happen_yet: self.may_happen_yet || other.may_happen_yet,
+        }
+    }
+
+    fn of(told: &DiagnosticsContext, tries: &[Try]) -> Self {
+        match tries.len() < told.request_count() {
+            true => Self::FULL,
+            false => tries
+                .iter()
+                .fold(Self::NONE, |doubt, one| doubt.and(one.itself).and(one.below)),
+        }
     }
 }
 
-/// Whether an earlier try of the same request may have happened: the SDK tries writes again, and that cannot be
-/// switched off.
-pub(crate) fn happened_before(told: &DiagnosticsContext) -> bool {
+/// One try of a request, as the SDK tells of it.
+struct Try {
+    itself: Doubt,
+    /// Below its own tries, the SDK tries another connection once.
+    below: Doubt,
+}
+
+fn tries(told: &DiagnosticsContext) -> Vec<Try> {
     let requests = told.requests();
-    let Some((last, earlier)) = requests.split_last() else {
-        return told.request_count() > 0;
-    };
-    told.request_count() > requests.len()
-        || last.local_shard_retry_count() > 0
-        || earlier.iter().any(|request| {
-            request.local_shard_retry_count() > 0
-                || request.request_sent().may_have_been_sent() && !is_refusal(u16::from(request.status().status_code()))
-        })
+    let tries = requests.iter().map(|request| {
+        let sent = request.request_sent();
+        let is_answered = sent.definitely_sent() && request.error().is_none();
+        let says_no = is_refusal(u16::from(request.status().status_code()));
+        let mut shards = request.failed_transport_shards().iter();
+        Try {
+            itself: Doubt {
+                may_have_happened: sent.may_have_been_sent() && !(is_answered && says_no),
+                may_happen_yet: sent.may_have_been_sent() && !is_answered,
+            },
+            below: match shards.any(|shard| shard.request_sent().may_have_been_sent()) {
+                true => Doubt::FULL,
+                false => Doubt::NONE,
+            },
+        }
+    });
+    tries.collect()
 }
 
 /// Whether this answer says that nothing happened.
 fn is_refusal(code: u16) -> bool {
-    matches!(code, 400 | 401 | 403 | 404 | 409 | 412 | 413 | 429 | 449)
+    matches!(code, 400..=404 | 409 | 412 | 413 | 429 | 449)
 }

@@ -1,7 +1,7 @@
 //! Finding out what became of a commit whose reply was lost.
 
 use crate::core::Core;
-use crate::prepare::{Action, Prepared};
+use crate::prepare::{Action, Prepared, Step};
 use crate::query::{Sql, Want};
 use azure_core::http::Etag;
 use azure_data_cosmos::FeedScope;
@@ -15,6 +15,8 @@ use std::collections::HashMap;
 struct Trace {
     id: String,
     commit: Option<String>,
+    #[serde(default)]
+    before: Vec<String>,
     #[serde(rename = "_etag")]
     etag: String,
 }
@@ -22,10 +24,16 @@ struct Trace {
 impl Core {
     /// The tags that a commit's steps wrote, if it has happened; `None` if it has left no trace.
     ///
-    /// Every document carries the id of the commit that wrote it, so one that carries this commit's id proves that all
-    /// of the commit happened. A commit that only deletes has happened when nothing of that is there.
+    /// Every document carries the id of the commit that wrote it, and those of some before, so one that carries this
+    /// commit's id proves that all of the commit happened. A commit that only deletes has happened when nothing of that is there.
     pub(crate) async fn find(&self, commit: &Prepared) -> Result<Option<Vec<Option<Etag>>>> {
-        let mut sql = Sql::new("SELECT c.id, c.commit, c._etag FROM c");
+        let traces = self.traces(commit).await?;
+        Ok(judge(commit, &traces))
+    }
+
+    /// What there is under the ids that a commit is about.
+    async fn traces(&self, commit: &Prepared) -> Result<HashMap<String, Trace>> {
+        let mut sql = Sql::new("SELECT c.id, c.commit, c.before, c._etag FROM c");
         let ids = commit.steps.iter().map(|step| step.id.as_str());
         sql.is_one_of("c.id", ids)?;
         let want = Want {
@@ -44,24 +52,43 @@ impl Core {
                 traces.insert(trace.id.clone(), trace);
             }
         }
-        Ok(judge(commit, &traces))
+        Ok(traces)
+    }
+}
+
+impl Core {
+    /// Drops the removals of records that are not there, so that they are not found out one by one.
+    pub(crate) async fn drop_missing(&self, commit: &mut Prepared) {
+        let removes = |step: &Step| matches!(step.action, Action::Remove);
+        if commit.steps.iter().filter(|step| removes(step)).count() < 2 {
+            return;
+        }
+        // Only a hint: where it fails, or something changes meanwhile, the batch says so.
+        if let Ok(traces) = self.traces(commit).await {
+            commit
+                .steps
+                .retain(|step| !removes(step) || traces.contains_key(&step.id));
+        }
     }
 }
 
 fn judge(commit: &Prepared, traces: &HashMap<String, Trace>) -> Option<Vec<Option<Etag>>> {
-    let is_own = |trace: &&Trace| trace.commit.as_deref() == Some(&commit.commit);
-    let own = |id: &str| traces.get(id).filter(is_own);
-    let writes = || commit.steps.iter().filter(|step| step.writes());
-    let has_happened = match writes().next() {
-        Some(_) => writes().any(|step| own(&step.id).is_some()),
-        None => commit.steps.iter().all(|step| match step.action {
-            Action::Delete(_) | Action::Remove => !traces.contains_key(&step.id),
-            _ => true,
-        }),
+    let is_latest = |trace: &&Trace| trace.commit.as_deref() == Some(&commit.commit);
+    let latest = |id: &str| traces.get(id).filter(is_latest);
+    let is_own = |trace: &Trace| is_latest(&trace) || trace.before.contains(&commit.commit);
+    let is_gone = |id: &str| !traces.contains_key(id);
+    let mut writes = commit.steps.iter().filter(|step| step.writes()).peekable();
+    let deletes = |step: &&Step| matches!(step.action, Action::Delete(_) | Action::Remove);
+    let mut deletes = commit.steps.iter().filter(deletes).peekable();
+    let has_happened = match (writes.peek(), deletes.peek()) {
+        (Some(_), _) => writes.any(|step| traces.get(&step.id).is_some_and(is_own)),
+        (None, Some(_)) => deletes.all(|step| is_gone(&step.id)),
+        // It changes nothing, so there is nothing to find.
+        (None, None) => false,
     };
     let tags = commit
         .steps
         .iter()
-        .map(|step| own(&step.id).map(|trace| Etag::from(trace.etag.clone())));
+        .map(|step| latest(&step.id).map(|trace| Etag::from(trace.etag.clone())));
     has_happened.then(|| tags.collect())
 }

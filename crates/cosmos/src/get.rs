@@ -1,7 +1,7 @@
 //! Reading one record.
 
 use crate::core::Core;
-use crate::{document, failure, names};
+use crate::{failure, names};
 use perennial_store::{Error, Key, Record, Result};
 use serde_json::value::RawValue;
 
@@ -25,7 +25,7 @@ impl Core {
                 failure::describe(&error)
             ))
         })?;
-        let record = document::read(&json, true)?;
+        let record = self.read(&json, true)?;
         match record.key == *key {
             true => Ok(Some(record)),
             false => Err(Error::Corrupt(format!(

@@ -2,10 +2,10 @@
 
 use crate::container::{Flaw, flaw, properties};
 use crate::open::{client, within};
-use crate::{Account, OpenError, Settings};
-use azure_data_cosmos::CosmosError;
+use crate::{Account, OpenError, Settings, format};
 use azure_data_cosmos::models::ThroughputProperties;
 use azure_data_cosmos::options::CreateContainerOptions;
+use azure_data_cosmos::{ContainerClient, CosmosError};
 
 /// How much a new container may do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,11 +53,20 @@ async fn make(account: &Account, throughput: Throughput, settings: &Settings) ->
     let created = database
         .create_container(properties(account.container()), Some(options))
         .await;
-    if is_new(created).map_err(failed)? {
-        return Ok(Made::Created);
-    }
+    let is_new = is_new(created).map_err(failed)?;
     let container = database.container_client(account.container().to_owned(), None);
     let container = container.await.map_err(failed)?;
+    let made = match is_new {
+        true => Made::Created,
+        false => mend(account, &container).await?,
+    };
+    format::write(account, &container).await?;
+    Ok(made)
+}
+
+/// Gives a container that was there the settings that it must have.
+async fn mend(account: &Account, container: &ContainerClient) -> Result<Made, OpenError> {
+    let failed = |error: CosmosError| OpenError::from_request(account, &error);
     let found = container
         .read(None)
         .await

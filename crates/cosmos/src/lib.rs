@@ -43,10 +43,12 @@ mod due;
 mod error;
 mod failure;
 mod find;
+mod format;
 mod get;
 mod identity;
 #[cfg(feature = "init")]
 mod init;
+mod lineage;
 mod list;
 mod names;
 mod open;
@@ -61,6 +63,7 @@ mod usage;
 
 pub use account::{Account, KEY_VARIABLE};
 pub use error::OpenError;
+pub use format::FORMAT;
 #[cfg(feature = "init")]
 pub use init::{Made, Throughput, init};
 pub use open::open;

@@ -1,8 +1,7 @@
 //! Finding records by their attributes.
 
 use crate::core::Core;
-use crate::document::{self, WITHOUT_BODY, safe};
-use crate::due::skipped;
+use crate::document::{WITHOUT_BODY, safe};
 use crate::query::{Sql, Want};
 use azure_data_cosmos::FeedScope;
 use azure_data_cosmos::feed::ContinuationToken;
@@ -23,9 +22,7 @@ impl Core {
         let from = after.map(|cursor| ContinuationToken::from_string(cursor.0.clone()));
         let mut rows = self.ask_from(question(filter)?, want, from).await?;
         while let Some(page) = rows.next_page().await? {
-            let records = page
-                .iter()
-                .filter_map(|row| document::read(row, false).map_err(|error| skipped(&error)).ok());
+            let records = page.iter().filter_map(|row| self.understood(row, false));
             let entries: Vec<Listed> = records
                 .filter_map(|record| {
                     Some(Listed {

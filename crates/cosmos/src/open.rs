@@ -3,7 +3,7 @@
 use crate::container::{Flaw, flaw};
 use crate::core::Core;
 use crate::settings::Consistency;
-use crate::{Account, CosmosStore, OpenError, Settings, identity};
+use crate::{Account, CosmosStore, OpenError, Settings, format, identity};
 use azure_data_cosmos::options::{
     BinaryEncodingOptions, ConnectionPoolOptions, EndToEndOperationLatencyPolicy, OperationOptions,
     ReadConsistencyStrategy, Region, ServerCertificateValidation, UserAgentSuffix,
@@ -32,7 +32,10 @@ async fn connect(account: &Account, settings: &Settings) -> Result<ContainerClie
     let properties = container.read(None).await.map_err(failed)?;
     let properties = properties.into_model().map_err(failed)?;
     match flaw(&properties) {
-        None => Ok(container),
+        None => {
+            format::check(account, &container).await?;
+            Ok(container)
+        }
         Some(Flaw::PartitionKey(found)) => Err(OpenError::WrongPartitionKey {
             container: account.container().to_owned(),
             found,

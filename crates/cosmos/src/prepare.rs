@@ -1,5 +1,6 @@
 //! What can be done for a commit before it is sent: limits, encoding, the batch.
 
+use crate::lineage::Lineage;
 use crate::{document, names};
 use azure_core::http::Etag;
 use azure_data_cosmos::TransactionalBatch;
@@ -44,6 +45,8 @@ pub(crate) struct Step {
     pub(crate) op: usize,
     /// The document.
     pub(crate) id: String,
+    /// The commits that had written what it replaces, as far as they are known.
+    pub(crate) before: Vec<String>,
     pub(crate) action: Action,
 }
 
@@ -84,7 +87,7 @@ pub(crate) struct Prepared {
 }
 
 /// Checks the limits and makes the documents.
-pub(crate) fn prepare(commit: Commit, id: String) -> Result<Prepared> {
+pub(crate) fn prepare(commit: Commit, id: String, lineage: &Lineage) -> Result<Prepared> {
     check(&commit)?;
     let partition = commit.ops.first().map(|op| op.key().partition.clone());
     let mut prepared = Prepared {
@@ -97,7 +100,7 @@ pub(crate) fn prepare(commit: Commit, id: String) -> Result<Prepared> {
     };
     let mut bytes = 0;
     for (index, op) in commit.ops.iter().enumerate() {
-        let step = step(index, op, &prepared.commit)?;
+        let step = step(index, op, &prepared.commit, lineage)?;
         bytes += BYTES_PER_OP * step.width() + step.id.len() + document_len(&step.action);
         prepared.steps.push(step);
         let place = op.draft().and_then(|draft| draft.place.as_ref());
@@ -150,11 +153,15 @@ fn document_len(action: &Action) -> usize {
     }
 }
 
-fn step(index: usize, op: &Op, commit: &str) -> Result<Step> {
+fn step(index: usize, op: &Op, commit: &str, lineage: &Lineage) -> Result<Step> {
+    let before = match op {
+        Op::Replace(_, version) => version.as_text().map(|etag| lineage.of(etag)).unwrap_or_default(),
+        _ => Vec::new(),
+    };
     let action = match op {
-        Op::Create(draft) => Action::Create(document::write(draft, commit)?),
-        Op::Put(draft) => Action::Put(document::write(draft, commit)?),
-        Op::Replace(draft, version) => Action::Replace(document::write(draft, commit)?, etag(version)),
+        Op::Create(draft) => Action::Create(document::write(draft, commit, &[])?),
+        Op::Put(draft) => Action::Put(document::write(draft, commit, &[])?),
+        Op::Replace(draft, version) => Action::Replace(document::write(draft, commit, &before)?, etag(version)),
         Op::Delete(_, version) => Action::Delete(etag(version)),
         Op::Remove(_) => Action::Remove,
         Op::Absent(key) => Action::Absent(document::probe(key, commit)?),
@@ -162,6 +169,7 @@ fn step(index: usize, op: &Op, commit: &str) -> Result<Step> {
     Ok(Step {
         op: index,
         id: names::id(op.key().id.as_str()).encoded,
+        before,
         action,
     })
 }
@@ -223,17 +231,35 @@ mod tests {
             let each = LIMITS.bytes_per_commit / LIMITS.ops_per_commit;
             let body = unit.repeat(each / unit.len());
             let ops = (0..LIMITS.ops_per_commit).map(|n| Op::Put(draft(&format!("{n:0280}"), body.clone())));
-            assert!(prepare(Commit::new(ops.collect()), String::new()).is_ok());
+            assert!(prepare(Commit::new(ops.collect()), String::new(), &Lineage::default()).is_ok());
             let body = unit.repeat(LIMITS.bytes_per_record / unit.len());
-            assert!(prepare(Commit::new(vec![Op::Put(draft("a", body))]), String::new()).is_ok());
+            assert!(
+                prepare(
+                    Commit::new(vec![Op::Put(draft("a", body))]),
+                    String::new(),
+                    &Lineage::default()
+                )
+                .is_ok()
+            );
         }
     }
 
     #[test]
     fn absence_takes_two_operations_of_the_batch() {
         let absent = |n: usize| Op::Absent(draft(&n.to_string(), "").key);
-        assert!(prepare(Commit::new((0..50).map(absent).collect()), String::new()).is_ok());
-        let outcome = prepare(Commit::new((0..51).map(absent).collect()), String::new());
+        assert!(
+            prepare(
+                Commit::new((0..50).map(absent).collect()),
+                String::new(),
+                &Lineage::default()
+            )
+            .is_ok()
+        );
+        let outcome = prepare(
+            Commit::new((0..51).map(absent).collect()),
+            String::new(),
+            &Lineage::default(),
+        );
         assert!(matches!(
             outcome,
             Err(Error::TooLarge {

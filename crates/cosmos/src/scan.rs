@@ -1,7 +1,7 @@
 //! Reading a partition in order.
 
 use crate::core::Core;
-use crate::document::{self, WITHOUT_BODY};
+use crate::document::WITHOUT_BODY;
 use crate::names;
 use crate::query::{Sql, Want};
 use azure_data_cosmos::FeedScope;
@@ -27,7 +27,7 @@ impl Core {
         while let Some(page) = rows.next_page().await? {
             let in_block = page.last().is_some_and(|row| is_cut(row));
             for row in page {
-                let record = document::read(&row, !query.keys_only)?;
+                let record = self.read(&row, !query.keys_only)?;
                 if is_wanted(query, &record.key.id) {
                     records.push(record);
                 }

@@ -75,12 +75,11 @@ impl Store for CosmosStore {
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed> {
-        self.core.check_open()?;
-        let prepared = prepare(commit, self.core.next_commit())?;
+        let prepared = prepare(commit, self.core.next_commit(), &self.core.lineage)?;
         let core = Arc::clone(&self.core);
         // A task of its own: the caller's future may be dropped at any moment.
+        let running = core.start().await?;
         let task = tokio::spawn(async move {
-            let running = core.start().await?;
             let outcome = run(core, prepared).await;
             drop(running);
             outcome

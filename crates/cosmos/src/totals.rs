@@ -204,6 +204,7 @@ impl Batch {
         self.0.steps.push(Step {
             op: self.0.ops,
             id: id.to_owned(),
+            before: Vec::new(),
             action,
         });
         self.0.ops += 1;

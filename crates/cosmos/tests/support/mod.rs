@@ -30,9 +30,7 @@ impl Bed {
     /// A server without a container.
     pub async fn bare(options: Options) -> Self {
         let server = Server::start(options).await.unwrap();
-        let address = server.endpoint().replace("http://", "");
-        let url = format!("cosmos+http://{}/db/perennial", address.trim_end_matches('/'));
-        let account = Account::parse(&url).unwrap().with_key(server.key());
+        let account = Account::parse(&url(&server)).unwrap().with_key(server.key());
         Self {
             server,
             account,
@@ -46,23 +44,35 @@ impl Bed {
             .unwrap()
     }
 
-    /// The container itself, to look and meddle.
-    pub async fn container(&self) -> ContainerClient {
+    /// Where the store is.
+    pub fn url(&self) -> String {
+        url(&self.server)
+    }
+
+    /// A client of the account, to look and meddle.
+    pub async fn client(&self) -> CosmosClient {
         let runtime = CosmosRuntime::builder().build().await.unwrap();
         let endpoint = self.server.endpoint().parse().unwrap();
         let account = AccountReference::with_authentication_key(endpoint, self.server.key().to_owned());
-        let client = CosmosClient::builder()
+        CosmosClient::builder()
             .with_runtime(runtime)
             .with_binary_encoding_options(BinaryEncodingOptions::new().with_enabled(false))
             .build(account, RoutingStrategy::PreferredRegions(Vec::new()))
             .await
-            .unwrap();
-        client
-            .database_client("db")
-            .container_client("perennial", None)
-            .await
             .unwrap()
     }
+
+    /// The container itself.
+    pub async fn container(&self) -> ContainerClient {
+        let database = self.client().await.database_client("db");
+        database.container_client("perennial", None).await.unwrap()
+    }
+}
+
+fn url(server: &Server) -> String {
+    let endpoint = server.endpoint();
+    let address = endpoint.trim_start_matches("http://").trim_end_matches('/');
+    format!("cosmos+http://{address}/db/perennial")
 }
 
 pub fn key(partition: &str, id: &str) -> Key {

@@ -1,0 +1,57 @@
+//! In which format a container's documents are: said by one document, so that an older program leaves alone what it
+//! does not understand.
+
+use crate::{Account, OpenError};
+use azure_data_cosmos::ContainerClient;
+use serde::{Deserialize, Serialize};
+
+/// The number of the format that this program writes.
+pub const FORMAT: u32 = 1;
+
+/// The partition of what concerns the whole store. No name of a partition is encoded so.
+const PARTITION: &str = "%store";
+const ID: &str = "format";
+
+#[derive(Serialize, Deserialize)]
+struct Format {
+    id: String,
+    partition: String,
+    format: u32,
+}
+
+/// Fails unless the container is in a format that this program knows.
+pub(crate) async fn check(account: &Account, container: &ContainerClient) -> Result<(), OpenError> {
+    let not_ready = |why: &str| OpenError::NotReady {
+        container: account.container().to_owned(),
+        why: why.to_owned(),
+    };
+    let found = match container.read_item(PARTITION, ID, None).await {
+        Ok(found) => found,
+        Err(error) if error.status().is_not_found() => return Err(not_ready("its format is not written down")),
+        Err(error) => return Err(OpenError::from_request(account, &error)),
+    };
+    let format: Format = found.into_model().map_err(|_| not_ready("its format cannot be read"))?;
+    match format.format {
+        FORMAT => Ok(()),
+        found => Err(OpenError::OtherFormat {
+            container: account.container().to_owned(),
+            found,
+            supported: FORMAT,
+        }),
+    }
+}
+
+/// Writes down the format, unless there is one.
+#[cfg(feature = "init")]
+pub(crate) async fn write(account: &Account, container: &ContainerClient) -> Result<(), OpenError> {
+    let format = Format {
+        id: ID.to_owned(),
+        partition: PARTITION.to_owned(),
+        format: FORMAT,
+    };
+    match container.create_item(PARTITION, ID, format, None).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.status().is_conflict() => check(account, container).await,
+        Err(error) => Err(OpenError::from_request(account, &error)),
+    }
+}

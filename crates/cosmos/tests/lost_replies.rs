@@ -1,0 +1,338 @@
+//! Whatever happens to any request of a commit, the caller is told the truth.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod support;
+
+use perennial_cosmos::CosmosStore;
+use perennial_cosmos_server::{Fault, Kind, Rule, When};
+use perennial_store::{Commit, ConflictReason, Error, Key, Op, Partition, ScanQuery, Store};
+use support::{Bed, draft, key, one, put};
+
+/// What can happen to one request and passes.
+const PASSING: [Fault; 11] = [
+    Fault::LostReply,
+    Fault::LostRequest,
+    Fault::timeout(true),
+    Fault::timeout(false),
+    Fault::internal(),
+    Fault::unavailable(),
+    Fault::retry_with(),
+    Fault::range_gone(),
+    Fault::throttled(5),
+    Fault::Answer {
+        status: 503,
+        substatus: 0,
+        retry_after_ms: None,
+        executed: true,
+    },
+    Fault::Answer {
+        status: 500,
+        substatus: 0,
+        retry_after_ms: None,
+        executed: true,
+    },
+];
+
+/// What a partition holds before a commit: `old-1` and `old-2`.
+async fn prepare(store: &CosmosStore, partition: &str) -> Vec<Op> {
+    let first = put(store, draft(partition, "old-1", r#"{"n":1}"#)).await;
+    let second = put(store, draft(partition, "old-2", r#"{"n":2}"#)).await;
+    vec![
+        Op::Replace(draft(partition, "old-1", r#"{"n":10}"#), first),
+        Op::Delete(key(partition, "old-2"), second),
+    ]
+}
+
+/// A name, what is committed, and the ids and bodies that must be there afterwards.
+type Case = (&'static str, Vec<Op>, Vec<(&'static str, &'static str)>);
+
+/// Commits of every kind on what [`prepare`] made.
+fn commits(partition: &str, conditions: Vec<Op>) -> Vec<Case> {
+    let [replace, delete] = <[Op; 2]>::try_from(conditions).unwrap();
+    let create = Op::Create(draft(partition, "new", "{}"));
+    let remove = |id: &str| Op::Remove(key(partition, id));
+    let (one, two, new, ten) = (
+        ("old-1", r#"{"n":1}"#),
+        ("old-2", r#"{"n":2}"#),
+        ("new", "{}"),
+        ("old-1", r#"{"n":10}"#),
+    );
+    vec![
+        ("create", vec![create.clone()], vec![new, one, two]),
+        ("put", vec![Op::Put(draft(partition, "new", "{}"))], vec![new, one, two]),
+        ("replace", vec![replace.clone()], vec![ten, two]),
+        ("delete", vec![delete.clone()], vec![one]),
+        ("remove", vec![remove("old-2")], vec![one]),
+        ("remove nothing", vec![remove("nothing")], vec![one, two]),
+        (
+            "only deletions",
+            vec![delete.clone(), remove("old-1"), remove("nothing")],
+            vec![],
+        ),
+        (
+            "start",
+            vec![create.clone(), Op::Absent(key(partition, "head"))],
+            vec![new, one, two],
+        ),
+        ("absent", vec![Op::Absent(key(partition, "head"))], vec![one, two]),
+        (
+            "turn",
+            vec![remove("nothing"), delete, replace, create, remove("nothing-2")],
+            vec![new, ten],
+        ),
+    ]
+}
+
+async fn contents(store: &CosmosStore, partition: &str) -> Vec<(String, String)> {
+    let page = store
+        .scan(&ScanQuery::all(Partition::new(partition), 100))
+        .await
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    page.records
+        .iter()
+        .map(|record| (record.key.id.as_str().to_owned(), text(&record.body)))
+        .collect()
+}
+
+/// Makes each commit with these rules in force and expects that it succeeds as if nothing had been.
+async fn expect_success(bed: &Bed, name: &str, rules: &[Rule]) -> u64 {
+    expect_success_of(bed, name, rules, |_| true).await
+}
+
+async fn expect_success_of(bed: &Bed, name: &str, rules: &[Rule], wanted: fn(&str) -> bool) -> u64 {
+    let store = bed.open().await;
+    let mut hits = 0;
+    for (n, (kind, ..)) in commits("", prepare(&store, "").await).into_iter().enumerate() {
+        if !wanted(kind) {
+            continue;
+        }
+        let partition = format!("{name} {kind}");
+        let (_, ops, expected) = commits(&partition, prepare(&store, &partition).await).remove(n);
+        bed.server.faults().reset();
+        rules.iter().for_each(|rule| bed.server.faults().add(rule.clone()));
+        let committed = store.commit(Commit::new(ops.clone())).await;
+        hits += bed.server.faults().hits();
+        bed.server.faults().reset();
+        let log = || bed.server.log_text();
+        let committed = committed.unwrap_or_else(|error| panic!("{partition}: {error}\n{}", log()));
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|(id, body)| (id.to_string(), body.to_string()))
+            .collect();
+        assert_eq!(contents(&store, &partition).await, expected, "{partition}");
+        for (op, version) in ops.iter().zip(committed.versions) {
+            let found = store.get(op.key()).await.unwrap().map(|record| record.version);
+            assert_eq!(version, found.filter(|_| op.draft().is_some()), "{partition} {op:?}");
+        }
+    }
+    hits
+}
+
+/// One fault at every request that a commit makes, whatever it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_fault_anywhere_changes_nothing() {
+    let bed = Bed::new().await;
+    for fault in PASSING {
+        let mut index = 0;
+        while expect_success(&bed, &format!("{fault:?} at {index}"), &[Rule::at(index, fault)]).await > 0 {
+            index += 1;
+        }
+        assert!(index > 0, "{fault:?} met no request");
+    }
+}
+
+/// Two in a row: also the request that finds out what became of the commit fails.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_faults_in_a_row_change_nothing() {
+    let bed = Bed::new().await;
+    for fault in [Fault::LostReply, Fault::timeout(true)] {
+        for index in 0..4 {
+            let rules = [Rule::at(index, fault), Rule::at(index + 1, fault)];
+            expect_success(&bed, &format!("{fault:?} twice at {index}"), &rules).await;
+        }
+    }
+}
+
+fn always(fault: Fault, kinds: &[Kind]) -> Rule {
+    Rule::new(fault, When::Always).on(kinds.iter().copied())
+}
+
+/// No reply ever comes, but the service can be asked what it did.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_is_recognised_though_no_reply_ever_came() {
+    let bed = Bed::new().await;
+    let rules = [always(Fault::LostReply, &[Kind::Batch])];
+    // Who never hears that a record to be removed is not there never gets to the rest, and what changes nothing
+    // leaves no trace.
+    let wanted = |kind: &str| !["only deletions", "turn", "absent"].contains(&kind);
+    let hits = expect_success_of(&bed, "always", &rules, wanted).await;
+    assert!(hits > 10);
+}
+
+async fn fail(bed: &Bed, store: &CosmosStore, op: Op, rules: &[Rule]) -> Error {
+    bed.server.faults().reset();
+    rules.iter().for_each(|rule| bed.server.faults().add(rule.clone()));
+    let outcome = one(store, op).await;
+    bed.server.faults().reset();
+    outcome.unwrap_err()
+}
+
+/// The truth may be that nobody knows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_cannot_know_does_not_guess() {
+    let bed = Bed::new().await;
+    let store = bed.open().await;
+    let create = |id: &str| Op::Create(draft("p", id, "{}"));
+    let deaf = [always(Fault::LostReply, &Kind::DOCUMENTS)];
+    let error = fail(&bed, &store, create("a"), &deaf).await;
+    assert!(matches!(error, Error::UnknownOutcome(_)), "{error}");
+    assert!(store.get(&key("p", "a")).await.unwrap().is_some());
+    let error = fail(
+        &bed,
+        &store,
+        create("b"),
+        &[always(Fault::LostRequest, &Kind::DOCUMENTS)],
+    )
+    .await;
+    assert!(matches!(error, Error::UnknownOutcome(_)), "{error}");
+    assert!(store.get(&key("p", "b")).await.unwrap().is_none());
+}
+
+/// Where every try was answered, what has left no trace did not happen.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_surely_did_not_happen_is_called_so() {
+    let bed = Bed::new().await;
+    let store = bed.open().await;
+    let create = Op::Create(draft("p", "a", "{}"));
+    for fault in [Fault::unavailable(), Fault::internal(), Fault::timeout(false)] {
+        let error = fail(&bed, &store, create.clone(), &[always(fault, &[Kind::Batch])]).await;
+        assert!(matches!(error, Error::Unavailable(_)), "{fault:?}: {error}");
+    }
+    let error = fail(
+        &bed,
+        &store,
+        create.clone(),
+        &[always(Fault::throttled(7), &[Kind::Batch])],
+    )
+    .await;
+    assert!(
+        matches!(error, Error::Throttled { retry_after } if retry_after.as_millis() == 7),
+        "{error}"
+    );
+    assert!(store.get(&key("p", "a")).await.unwrap().is_none());
+    for fault in [Fault::timeout(true), Fault::LostReply] {
+        let rule = always(fault, &[Kind::Batch]);
+        let id = format!("{fault:?}");
+        bed.server.faults().add(rule);
+        one(&store, Op::Create(draft("p", &id, "{}"))).await.unwrap();
+        bed.server.faults().reset();
+        assert!(store.get(&key("p", &id)).await.unwrap().is_some());
+    }
+}
+
+/// A conflict with another is told as one, though a reply was lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_conflict_with_another_stays_one() {
+    let bed = Bed::new().await;
+    let (store, other) = (bed.open().await, bed.open().await);
+    for fault in [Fault::LostReply, Fault::LostRequest, Fault::timeout(true)] {
+        let rule = [Rule::at(0, fault)];
+        let taken: Key = key(&format!("{fault:?}"), "taken");
+        let old = put(&other, draft(taken.partition.as_str(), "taken", "1")).await;
+        put(&other, draft(taken.partition.as_str(), "taken", "2")).await;
+        let mine = draft(taken.partition.as_str(), "taken", "mine");
+        let expect = |reason| Error::Conflict { op: 0, reason };
+        assert_eq!(
+            fail(&bed, &store, Op::Create(mine.clone()), &rule).await,
+            expect(ConflictReason::Exists)
+        );
+        assert_eq!(
+            fail(&bed, &store, Op::Replace(mine.clone(), old.clone()), &rule).await,
+            expect(ConflictReason::Changed)
+        );
+        assert_eq!(
+            fail(&bed, &store, Op::Delete(taken.clone(), old.clone()), &rule).await,
+            expect(ConflictReason::Changed)
+        );
+        assert_eq!(
+            fail(&bed, &store, Op::Absent(taken.clone()), &rule).await,
+            expect(ConflictReason::Exists)
+        );
+        one(&other, Op::Remove(taken)).await.unwrap();
+        assert_eq!(
+            fail(&bed, &store, Op::Replace(mine, old), &rule).await,
+            expect(ConflictReason::Missing)
+        );
+    }
+}
+
+/// Another has overwritten what a commit wrote before its writer could find out that it happened.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_is_recognised_though_it_was_overwritten() {
+    let bed = Bed::new().await;
+    let (store, other) = (bed.open().await, bed.open().await);
+    let old = put(&store, draft("p", "head", "1")).await;
+    // The reply is lost, and what the SDK sends again comes late.
+    bed.server.faults().reset();
+    let late = Fault::Delay {
+        before_ms: 500,
+        after_ms: 0,
+    };
+    bed.server
+        .faults()
+        .add(always(Fault::LostReply, &[Kind::Batch]).times(1));
+    bed.server.faults().add(always(late, &[Kind::Batch]).times(1));
+    let mine = tokio::spawn(async move {
+        let committed = one(&store, Op::Replace(draft("p", "head", "mine"), old)).await;
+        (committed, store)
+    });
+    let seen = loop {
+        let record = other.get(&key("p", "head")).await.unwrap().unwrap();
+        if record.body == "mine" && bed.server.faults().hits() == 2 {
+            break record.version;
+        }
+    };
+    let mut theirs = seen;
+    for n in 0..5 {
+        let op = Op::Replace(draft("p", "head", &format!("theirs {n}")), theirs);
+        theirs = one(&other, op).await.unwrap().unwrap();
+    }
+    let (committed, store) = mine.await.unwrap();
+    let version = committed.expect("it happened").unwrap();
+    assert_ne!(version, theirs, "the version of another's write is not handed out");
+    let outcome = one(&store, Op::Replace(draft("p", "head", "again"), version)).await;
+    let reason = ConflictReason::Changed;
+    assert_eq!(outcome, Err(Error::Conflict { op: 0, reason }));
+}
+
+/// Totals count a commit once, whatever became of its replies.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn totals_count_once() {
+    let bed = Bed::new().await;
+    let counter = perennial_store::Counter::new("n");
+    let lose = Rule::new(
+        Fault::LostReply,
+        When::Chance {
+            per_million: 200_000,
+            seed: 7,
+        },
+    );
+    for round in 1..=3_i64 {
+        let store = bed.open().await;
+        bed.server.faults().add(lose.clone());
+        for n in 0..10 {
+            let op = Op::Create(draft("p", &format!("{round}-{n}"), "{}"));
+            store
+                .commit(Commit::new(vec![op]).count(counter.clone(), 1))
+                .await
+                .unwrap();
+        }
+        store.close().await.unwrap();
+        bed.server.faults().reset();
+        let store = bed.open().await;
+        assert_eq!(store.tally().await.unwrap(), [(counter.clone(), round * 10)]);
+        store.close().await.unwrap();
+    }
+}

@@ -1,0 +1,214 @@
+//! Opening and making: what goes wrong is said plainly, and no secret with it.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod support;
+
+use azure_data_cosmos::models::{ContainerProperties, TimeToLive};
+use perennial_cosmos::{Account, FORMAT, KEY_VARIABLE, Made, OpenError, Settings, Throughput, init, open};
+use perennial_cosmos_server::{Fault, Kind, Options, Rule, When};
+use perennial_store::{DueQuery, Error, Lane, Store};
+use std::time::Duration;
+use support::{Bed, draft, key, one, put};
+
+async fn error(account: &Account, settings: &Settings) -> OpenError {
+    match open(account.clone(), settings.clone()).await {
+        Ok(_) => panic!("{account:?} must not open"),
+        Err(error) => error,
+    }
+}
+
+#[tokio::test]
+async fn a_container_is_made_once() {
+    let bed = Bed::bare(Options::default()).await;
+    let missing = error(&bed.account, &bed.settings).await;
+    assert!(matches!(missing, OpenError::NotFound { .. }), "{missing}");
+    assert!(missing.to_string().contains("perennial cosmos init"));
+    for (throughput, made) in [
+        (Throughput::Autoscale(1000), Made::Created),
+        (Throughput::Manual(400), Made::Nothing),
+    ] {
+        assert_eq!(init(&bed.account, throughput, &bed.settings).await.unwrap(), made);
+    }
+    let store = bed.open().await;
+    put(&store, draft("p", "a", "1")).await;
+    assert!(
+        bed.open().await.get(&key("p", "a")).await.unwrap().is_some(),
+        "many may have it open"
+    );
+}
+
+#[tokio::test]
+async fn a_container_that_is_not_ready_is_mended() {
+    let bed = Bed::new().await;
+    let container = bed.container().await;
+    let found: ContainerProperties = container.read(None).await.unwrap().into_model().unwrap();
+    let broken = ContainerProperties::new("perennial", found.partition_key).with_default_ttl(TimeToLive::Seconds(60));
+    container.replace(broken, None).await.unwrap();
+    let refused = error(&bed.account, &bed.settings).await;
+    assert!(matches!(refused, OpenError::NotReady { .. }), "{refused}");
+    assert!(refused.to_string().contains("time to live"), "{refused}");
+    let made = init(&bed.account, Throughput::Serverless, &bed.settings).await;
+    assert_eq!(made.unwrap(), Made::Mended);
+    bed.open().await;
+}
+
+#[tokio::test]
+async fn a_container_of_another_format_is_left_alone() {
+    let bed = Bed::new().await;
+    let container = bed.container().await;
+    let format = |number: u32| serde_json::json!({ "id": "format", "partition": "%store", "format": number });
+    let replaced = container
+        .replace_item("%store", "format", format(FORMAT + 1), None)
+        .await;
+    replaced.unwrap();
+    for refused in [
+        error(&bed.account, &bed.settings).await,
+        init(&bed.account, Throughput::Serverless, &bed.settings)
+            .await
+            .unwrap_err(),
+    ] {
+        assert!(matches!(refused, OpenError::OtherFormat { .. }), "{refused}");
+    }
+    container.delete_item("%store", "format", None).await.unwrap();
+    let refused = error(&bed.account, &bed.settings).await;
+    assert!(matches!(refused, OpenError::NotReady { .. }), "{refused}");
+    init(&bed.account, Throughput::Serverless, &bed.settings).await.unwrap();
+    bed.open().await;
+}
+
+/// Not a test of its own: the process that the next one starts.
+#[tokio::test]
+async fn child() {
+    let Ok(url) = std::env::var("PERENNIAL_TEST_URL") else {
+        return;
+    };
+    let outcome = open(Account::parse(&url).unwrap(), Settings::default()).await;
+    assert!(outcome.is_ok(), "{outcome:?}");
+    println!("opened");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_key_may_stand_in_the_environment() {
+    let bed = Bed::new().await;
+    for (key, opens) in [(bed.server.key(), true), ("bm90IHRoZSByaWdodCBrZXk=", false)] {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child
+            .args(["child", "--exact", "--nocapture"])
+            .env("PERENNIAL_TEST_URL", bed.url());
+        let output = child.env(KEY_VARIABLE, key).output().unwrap();
+        let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert_eq!(told.contains("opened"), opens, "{told}");
+        assert!(!told.contains(key));
+    }
+}
+
+#[tokio::test]
+async fn a_container_of_somebody_else_is_left_alone() {
+    let bed = Bed::new().await;
+    let client = bed.client().await;
+    let other = ContainerProperties::new("other", "/id".into());
+    client
+        .database_client("db")
+        .create_container(other, None)
+        .await
+        .unwrap();
+    let url = bed.url().replace("/perennial", "/other");
+    let account = Account::parse(&url).unwrap().with_key(bed.server.key());
+    for refused in [
+        error(&account, &bed.settings).await,
+        init(&account, Throughput::Serverless, &bed.settings).await.unwrap_err(),
+    ] {
+        assert!(matches!(refused, OpenError::WrongPartitionKey { .. }), "{refused}");
+        assert!(refused.to_string().contains("name another container"));
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_key_is_refused_and_never_shown() {
+    const KEY: &str = "bm90IHRoZSByaWdodCBrZXk=";
+    let bed = Bed::new().await;
+    let account = Account::parse(&bed.url()).unwrap().with_key(KEY);
+    for refused in [
+        error(&account, &bed.settings).await,
+        init(&account, Throughput::Serverless, &bed.settings).await.unwrap_err(),
+    ] {
+        let told = format!("{refused} {refused:?} {account:?}");
+        assert!(told.contains("credentials"), "{told}");
+        assert!(!told.contains(KEY) && !told.contains("sig"), "{told}");
+    }
+    let store = bed.open().await;
+    assert!(!format!("{store:?} {:?}", bed.account).contains(bed.server.key()));
+}
+
+#[tokio::test]
+async fn what_is_refused_later_says_what_to_do() {
+    let bed = Bed::new().await;
+    let store = bed.open().await;
+    for (status, substatus, expected) in [
+        (401, 0, "credentials"),
+        (403, 5300, "Built-in Data"),
+        (403, 1014, "20 GB"),
+        (404, 1003, "cosmos init"),
+    ] {
+        let rule = Rule::new(Fault::answer(status, substatus), When::Always);
+        bed.server.faults().add(rule);
+        let lane = Lane::new("work");
+        for told in [
+            store.get(&key("p", "a")).await.unwrap_err(),
+            store.due(&DueQuery::new(&lane, 0, 1)).await.unwrap_err(),
+            one(&store, perennial_store::Op::Put(draft("p", "a", "1")))
+                .await
+                .unwrap_err(),
+        ] {
+            assert!(
+                matches!(&told, Error::Invalid(why) if why.contains(expected)),
+                "{status}: {told}"
+            );
+        }
+        bed.server.faults().reset();
+    }
+}
+
+#[tokio::test]
+async fn every_call_ends() {
+    let mut bed = Bed::new().await;
+    bed.settings.call_timeout = Duration::from_secs(1);
+    let store = bed.open().await;
+    let hang = Fault::Hang {
+        executed: true,
+        for_ms: 60_000,
+    };
+    bed.server.faults().add(Rule::new(hang, When::Always));
+    let told = store.get(&key("p", "a")).await.unwrap_err();
+    assert!(matches!(told, Error::Unavailable(_)), "{told}");
+    let told = one(&store, perennial_store::Op::Put(draft("p", "a", "1")))
+        .await
+        .unwrap_err();
+    assert!(matches!(told, Error::UnknownOutcome(_)), "{told}");
+    bed.server.faults().reset();
+    assert!(store.get(&key("p", "a")).await.unwrap().is_some());
+    let hang = Rule::new(hang, When::Always).on([Kind::Metadata]);
+    bed.server.faults().add(hang);
+    let told = error(&bed.account, &bed.settings).await;
+    assert!(matches!(told, OpenError::Failed { .. }), "{told}");
+}
+
+#[tokio::test]
+async fn an_account_that_is_not_there_is_unavailable() {
+    let bed = Bed::new().await;
+    let (account, mut settings) = (bed.account.clone(), bed.settings.clone());
+    settings.call_timeout = Duration::from_secs(1);
+    drop(bed);
+    let told = error(&account, &settings).await;
+    assert!(
+        matches!(
+            &told,
+            OpenError::Failed {
+                source: Error::Unavailable(_),
+                ..
+            }
+        ),
+        "{told}"
+    );
+}
