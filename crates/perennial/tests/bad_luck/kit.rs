@@ -26,6 +26,7 @@ pub fn forgetful() -> Settings {
     Settings {
         cache_bytes: 1,
         held_body_bytes: 0,
+        ..Settings::default()
     }
 }
 
