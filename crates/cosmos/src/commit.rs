@@ -4,6 +4,7 @@ use crate::core::Core;
 use crate::failure::{self, Doubt};
 use crate::prepare::{Action, Prepared};
 use azure_core::http::Etag;
+use azure_data_cosmos::CosmosError;
 use azure_data_cosmos::models::TransactionalBatchOperationResult;
 use perennial_store::{Clock, Committed, Error, Result, SystemClock, Version};
 use std::time::Duration;
@@ -109,7 +110,11 @@ impl Core {
             Ok(response) => response,
             Err(error) => {
                 self.meter.add("commit", error.diagnostics().as_deref());
-                return Reply::failed(failure::meaning(&error), Doubt::after_failure(&error));
+                let doubt = Doubt::after_failure(&error);
+                return match refused_whole(commit, &error) {
+                    Some(sent) => Reply { sent, doubt },
+                    None => Reply::failed(failure::meaning(&error), doubt),
+                };
             }
         };
         let told = response.diagnostics();
@@ -164,6 +169,21 @@ fn refusal(commit: &mut Prepared, step: usize, status: u16) -> Refusal {
         Some(reason) => Refusal::Conflict(Error::Conflict { op: found.op, reason }),
         None => Refusal::Other,
     }
+}
+
+/// What a condition that failed says, where the service answers for the whole batch and not operation by operation.
+fn refused_whole(commit: &Prepared, error: &CosmosError) -> Option<Sent> {
+    let status = u16::from(error.status().status_code());
+    let is_detailed = error.status().sub_status().is_some_and(|detail| detail.value() != 0);
+    let [only] = commit.steps.as_slice() else {
+        return None;
+    };
+    let is_about_it = status == 404 && matches!(only.action, Action::Remove) || only.conflict(status).is_some();
+    (is_about_it && !is_detailed && error.is_from_wire()).then(|| Sent::Refused {
+        step: 0,
+        status,
+        why: failure::meaning(error),
+    })
 }
 
 /// What the results of a batch say. A batch that failed has one result that says why; the others only say that.

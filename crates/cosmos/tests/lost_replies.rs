@@ -268,6 +268,26 @@ async fn a_conflict_with_another_stays_one() {
     }
 }
 
+/// A batch of one operation may be refused as a whole.
+#[tokio::test]
+async fn a_refusal_of_the_whole_batch_is_understood() {
+    let bed = Bed::new().await;
+    let store = bed.open().await;
+    let version = put(&store, draft("p", "a", "1")).await;
+    let mine = draft("p", "a", "2");
+    for (status, op, reason) in [
+        (409, Op::Create(mine.clone()), ConflictReason::Exists),
+        (404, Op::Replace(mine.clone(), version.clone()), ConflictReason::Missing),
+        (412, Op::Replace(mine.clone(), version.clone()), ConflictReason::Changed),
+        (412, Op::Delete(key("p", "a"), version.clone()), ConflictReason::Changed),
+    ] {
+        let rule = always(Fault::answer(status, 0), &[Kind::Batch]);
+        assert_eq!(fail(&bed, &store, op, &[rule]).await, Error::Conflict { op: 0, reason });
+    }
+    bed.server.faults().add(always(Fault::answer(404, 0), &[Kind::Batch]));
+    assert_eq!(one(&store, Op::Remove(key("p", "a"))).await, Ok(None));
+}
+
 /// Another has overwritten what a commit wrote before its writer could find out that it happened.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_is_recognised_though_it_was_overwritten() {

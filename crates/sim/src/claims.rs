@@ -148,6 +148,17 @@ pub fn turn_done(life: &Life, instance: &str, token: &str) {
         facts.turn_claims.remove(instance);
     }
     facts.turn_deliveries.remove(instance);
+    facts.turned_by.insert(instance.to_owned(), life.number);
+}
+
+/// An ack was refused for good: somebody else has taken over, and what was held is not held any more.
+pub fn refused(life: &Life, token: &str) {
+    if !life.scene.config.is_shared() {
+        return;
+    }
+    let facts = &mut *life.scene.facts.lock();
+    facts.turn_claims.retain(|_, held| held.token != token);
+    facts.work_claims.retain(|_, held| held.token != token);
 }
 
 /// An activity was acknowledged.

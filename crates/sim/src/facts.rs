@@ -58,6 +58,8 @@ pub struct Facts {
     pub begun: BTreeMap<(String, u64, String), BTreeSet<u64>>,
     /// Claims on instances.
     pub turn_claims: BTreeMap<String, Held>,
+    /// Who acknowledged the last turn of an instance.
+    pub turned_by: BTreeMap<String, u32>,
     /// Claims on activities.
     pub work_claims: BTreeMap<Activity, Held>,
     /// Deliveries of turns that were not acknowledged since.

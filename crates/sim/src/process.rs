@@ -81,7 +81,7 @@ async fn work(scene: &Arc<Scene>, life: &Arc<Life>, disk: &MemoryDisk) -> End {
             return End::NotOpened;
         }
     };
-    let witness = Witness::new(workflows.clone(), Arc::clone(&raw), life, None);
+    let witness = Witness::new(workflows.clone(), Arc::clone(&raw) as _, life, None);
     let hub = Hub::new(1);
     hub.open(0, Port::new(life, witness.clone()));
     let driver = Driver::new(Arc::clone(scene), hub);

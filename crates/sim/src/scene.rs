@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+/// A run with more calls than this turns in a circle.
+const MOST_CALLS: u64 = 300_000;
+
 /// One run.
 pub struct Scene {
     /// What is run.
@@ -40,6 +43,16 @@ impl Scene {
             done: Mutex::default(),
             tally: Mutex::default(),
         })
+    }
+
+    /// Stops who calls the store without end.
+    pub async fn bear(&self) {
+        if self.calls() == MOST_CALLS {
+            self.blame(format!("the store was called {MOST_CALLS} times"));
+        }
+        if self.calls() >= MOST_CALLS {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Numbers a call of the store, and says what goes wrong with it.

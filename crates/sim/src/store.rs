@@ -61,6 +61,7 @@ impl SimStore {
         stale: impl FnOnce(&View, u64) -> Option<T>,
     ) -> Result<T> {
         self.life.pass().await;
+        self.scene().bear().await;
         let (call, fault) = self.scene().next_call(operation);
         self.note(call, fault, what);
         self.hesitate(call, fault).await?;
@@ -153,6 +154,7 @@ impl SimStore {
             None => None,
         };
         self.life.pass().await;
+        self.scene().bear().await;
         let (call, fault) = self.scene().next_call(Operation::Commit);
         self.note(call, fault, || describe(&commit));
         self.hesitate(call, fault).await?;

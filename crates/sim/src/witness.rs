@@ -13,7 +13,6 @@ use duroxide::providers::{
 use duroxide::{Event, EventKind};
 use futures::FutureExt;
 use perennial_interpose::{Interpose, Interposed};
-use perennial_kv::MemoryStore;
 use perennial_store::{Clock, Partition, RecordId, ScanQuery, Store, SystemClock};
 use perennial_workflow::{Workflows, testing};
 use std::sync::Arc;
@@ -26,7 +25,7 @@ pub type Watched = Interposed<Witness>;
 pub struct Witness {
     inner: Workflows,
     /// The store without anything that goes wrong, to look past the engine.
-    raw: Arc<MemoryStore>,
+    raw: Arc<dyn Store>,
     life: Arc<Life>,
     /// The versions of executions that the process can replay, if it cannot replay all.
     replays: Option<SemverRange>,
@@ -34,12 +33,7 @@ pub struct Witness {
 
 impl Witness {
     /// Wraps an engine.
-    pub fn new(
-        inner: Workflows,
-        raw: Arc<MemoryStore>,
-        life: &Arc<Life>,
-        replays: Option<SemverRange>,
-    ) -> Arc<Watched> {
+    pub fn new(inner: Workflows, raw: Arc<dyn Store>, life: &Arc<Life>, replays: Option<SemverRange>) -> Arc<Watched> {
         Arc::new(Interposed::new(Self {
             inner,
             raw,
@@ -63,6 +57,12 @@ impl Witness {
         self.scene().facts.lock().deleted.contains(instance)
     }
 
+    /// Whether another process may have taken over a turn of this one: then its messages may be gone.
+    fn was_overtaken(&self, instance: &str) -> bool {
+        let last = self.scene().facts.lock().turned_by.get(instance).copied();
+        self.scene().config.is_shared() && last != Some(self.life.number)
+    }
+
     fn turn_handed_out(&self, item: &OrchestrationItem, token: &str, attempt: u32, lock: Duration) {
         let kinds: Vec<String> = item.messages.iter().map(brief).collect();
         let (instance, execution) = (&item.instance, item.execution_id);
@@ -73,12 +73,8 @@ impl Witness {
             )
         });
         self.check_version(item);
-        // Where others may take over a turn whose lease has run out, its messages may be gone by now.
-        let stored = match self.scene().config.is_shared() {
-            true => usize::MAX,
-            false => self.stored(instance, RecordId::of("msg")),
-        };
-        if stored < item.messages.len() && !self.is_being_deleted(instance) {
+        let stored = self.stored(instance, RecordId::of("msg"));
+        if stored < item.messages.len() && !self.is_being_deleted(instance) && !self.was_overtaken(instance) {
             let count = item.messages.len();
             self.scene().blame(format!(
                 "{count} messages of {instance} were handed out, {stored} are stored"
@@ -131,6 +127,12 @@ impl Witness {
             ));
         }
         claims::work_handed_out(&self.life, activity, token, attempt, lock);
+    }
+
+    fn mind_refusal(&self, token: &str, outcome: &Result<(), ProviderError>) {
+        if outcome.as_ref().is_err_and(|why| !why.is_retryable()) {
+            claims::refused(&self.life, token);
+        }
     }
 
     /// Of a turn, one ack succeeds.
@@ -283,6 +285,7 @@ impl Interpose for Witness {
         self.life
             .trace(|| format!("ack turn {lock_token} {instance:?} {events} events {status:?}: {outcome:?}"));
         claims::acking_turn(&self.life, lock_token, false);
+        self.mind_refusal(lock_token, &outcome);
         outcome?;
         if let Some(turn) = turn {
             self.turn_acknowledged(turn, first_event);
@@ -344,6 +347,7 @@ impl Interpose for Witness {
         unseen.seen();
         self.life.trace(|| format!("ack work {token} {result:?}: {outcome:?}"));
         claims::acking_work(&self.life, token, false);
+        self.mind_refusal(token, &outcome);
         outcome?;
         claims::work_done(&self.life, token);
         if let Some(activity) = result {

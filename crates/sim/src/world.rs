@@ -17,6 +17,7 @@ use duroxide::runtime::Runtime;
 use futures::future::join_all;
 use parking_lot::Mutex;
 use perennial_kv::{Settings, SharedMemory};
+use perennial_store::{Roomy, Store};
 use perennial_workflow::Workflows;
 use std::sync::Arc;
 
@@ -133,7 +134,7 @@ impl World {
                 return None;
             }
         };
-        let witness = Witness::new(workflows.clone(), Arc::clone(raw), life, member.replays());
+        let witness = Witness::new(workflows.clone(), self.glass(life), life, member.replays());
         let running = Running {
             member: n,
             life: Arc::clone(life),
@@ -146,6 +147,12 @@ impl World {
         self.keep(n, runtime);
         self.hub.open(n, Port::new(life, witness.clone()));
         Some(witness)
+    }
+
+    /// A look at the database, past everything that goes wrong, with large bodies put together.
+    fn glass(&self, life: &Arc<Life>) -> Arc<dyn Store> {
+        let raw: Arc<dyn Store> = Arc::clone(self.database.raw()) as _;
+        Arc::new(Roomy::new(raw, Arc::clone(life) as _, 0))
     }
 
     fn keep(&self, n: usize, runtime: Arc<Runtime>) {
@@ -190,7 +197,8 @@ impl World {
                 .scene
                 .blame("the store cannot be opened although nothing goes wrong".to_owned());
         };
-        residue::settle(&self.scene, &last.workflows, &self.database).await;
+        let glass = self.glass(&last.life);
+        residue::settle(&self.scene, &last.workflows, &self.database, &*glass).await;
         for runtime in &last.runtimes {
             Arc::clone(runtime).shutdown(None).await;
         }
