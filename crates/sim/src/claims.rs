@@ -1,6 +1,6 @@
 //! Who holds what: nothing is held by two, and what is handed out again counts higher.
 
-use crate::facts::{Activity, Delivered, Facts, Held};
+use crate::facts::{Activity, Delivered, Facts, Held, TurnNumber};
 use crate::life::Life;
 use perennial_store::Clock;
 use std::sync::Arc;
@@ -40,30 +40,49 @@ fn is_good(held: &Held, taker: &Life) -> bool {
     half_ms > taker.high_ms() && half_ms > held.holder.high_ms()
 }
 
+/// A turn as it was handed out.
+pub struct Handed<'a> {
+    /// The instance.
+    pub instance: &'a str,
+    /// Which of its turns.
+    pub number: TurnNumber,
+    /// The token that names the claim.
+    pub token: &'a str,
+    /// How often it was handed out.
+    pub attempt: u32,
+}
+
 /// Somebody got a turn.
-pub fn turn_handed_out(life: &Arc<Life>, instance: &str, token: &str, attempt: u32, lease: Duration) {
+pub fn turn_handed_out(life: &Arc<Life>, turn: &Handed<'_>, lease: Duration) {
+    let Handed { instance, token, .. } = *turn;
     let held = held(life, token, lease);
     let mut blames = Vec::new();
     {
         let facts = &mut *life.scene.facts.lock();
-        if let Some(other) = facts.turn_claims.insert(instance.to_owned(), held)
-            && is_good(&other, life)
-        {
-            blames.push(format!("{instance} is held by {} and {token}", other.token));
+        let (number, before) = facts.turn_deliveries.entry(instance.to_owned()).or_default();
+        if turn.number < *number && life.scene.config.is_shared() {
+            // One that others have gone beyond, by clocks that are ahead. Nothing can come of it.
+            return;
         }
-        let before = facts.turn_deliveries.entry(instance.to_owned()).or_default();
-        let least = before.attempt + 1;
-        if attempt < least {
+        let least = if turn.number == *number { before.attempt + 1 } else { 1 };
+        if turn.attempt < least {
+            let attempt = turn.attempt;
             blames.push(format!(
                 "{instance} was handed out as attempt {attempt}, and it is the {least}th"
             ));
         }
+        *number = turn.number;
         *before = Delivered {
             attempt: least,
             process: life.number,
             processes: 1,
             forgiven: false,
         };
+        if let Some(other) = facts.turn_claims.insert(instance.to_owned(), held)
+            && is_good(&other, life)
+        {
+            blames.push(format!("{instance} is held by {} and {token}", other.token));
+        }
     }
     blames.into_iter().for_each(|blame| life.scene.blame(blame));
 }

@@ -255,7 +255,10 @@ impl Driver {
                     }
                     return;
                 }
-                Err(_) => pause(wait_ms).await,
+                Err(why) => {
+                    self.scene.trace(|| format!("client {instance} asks for its fate: {why}"));
+                    pause(wait_ms).await;
+                }
             }
             wait_ms = (wait_ms * 2).min(GLANCE_MS.1);
         }

@@ -35,6 +35,9 @@ pub struct Delivered {
     pub forgiven: bool,
 }
 
+/// Tells turns of an instance apart, and which is later: the execution, and how many events it had before.
+pub type TurnNumber = (u64, usize);
+
 /// An acknowledged turn: instance, execution, and its events as they were given.
 pub type Turn = (String, u64, Vec<String>);
 
@@ -62,8 +65,8 @@ pub struct Facts {
     pub turned_by: BTreeMap<String, u32>,
     /// Claims on activities.
     pub work_claims: BTreeMap<Activity, Held>,
-    /// Deliveries of turns that were not acknowledged since.
-    pub turn_deliveries: BTreeMap<String, Delivered>,
+    /// Deliveries of turns that were not acknowledged since, and which turn it is.
+    pub turn_deliveries: BTreeMap<String, (TurnNumber, Delivered)>,
     /// Deliveries of activities.
     pub work_deliveries: BTreeMap<Activity, Delivered>,
     /// Calls of clients that were acknowledged.

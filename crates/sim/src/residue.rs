@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 pub const ALLOWED: [&str; 5] = ["head", "page", "exec", "kv", "status"];
 
 /// Marks that the head of an instance bears while somebody works on it.
-const MARKS: [&str; 4] = ["claim", "lease", "pending", "condemned"];
+const MARKS: [&str; 2] = ["pending", "condemned"];
 
 /// Longer than any lease and any session.
 const LEASES_MS: u64 = 20 * 60_000;
@@ -102,6 +102,10 @@ fn out_of_place(record: &Record) -> Option<String> {
         return None;
     }
     let body: serde_json::Value = serde_json::from_slice(&record.body).ok()?;
+    // Not so a lease: one that has run out is like none. But a head of nothing belongs to nobody.
+    if body.get("name").is_none_or(serde_json::Value::is_null) {
+        return Some(format!("{key} of an instance that is not"));
+    }
     let is_set = |mark: &&&str| body.get(mark).is_some_and(|mark| !mark.is_null());
     let mark = MARKS.iter().find(is_set)?;
     Some(format!("{key} with its {mark}"))

@@ -88,7 +88,13 @@ impl Witness {
                     .blame(format!("timer {id} of {instance}/{execution} fired early"));
             }
         }
-        claims::turn_handed_out(&self.life, instance, token, attempt, lock);
+        let turn = claims::Handed {
+            instance,
+            number: (execution, item.history.len()),
+            token,
+            attempt,
+        };
+        claims::turn_handed_out(&self.life, &turn, lock);
     }
 
     /// A process is not given what it cannot replay.
