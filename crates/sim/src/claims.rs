@@ -1,5 +1,6 @@
 //! Who holds what: nothing is held by two, and what is handed out again counts higher.
 
+use crate::clock::WallClock;
 use crate::facts::{Activity, Delivered, Facts, Held, TurnNumber};
 use crate::life::Life;
 use perennial_store::Clock;
@@ -13,6 +14,9 @@ impl Held {
         self.until_ms = from_ms + lease.as_millis() as u64;
     }
 }
+
+/// Clocks that are further apart than this let one process take over what another one holds by its own clock.
+const AGREED_MS: u64 = 1_000;
 
 /// A claim that begins now.
 fn held(life: &Arc<Life>, token: &str, lease: Duration) -> Held {
@@ -30,11 +34,14 @@ fn held(life: &Arc<Life>, token: &str, lease: Duration) -> Held {
 ///
 /// Within one process that is so until its lease runs out, and longer while it is being acknowledged. Between processes
 /// clocks differ, and a lease begins when it is written, some time before its work is handed out: there it is good while
-/// neither clock has seen half of it pass. What comes of it if two hold a claim nevertheless is checked by what is
-/// acknowledged.
+/// neither clock has seen half of it pass, and if they agree. What comes of it if two hold a claim nevertheless is
+/// checked by what is acknowledged.
 fn is_good(held: &Held, taker: &Life) -> bool {
     if held.holder.number == taker.number {
         return held.acking || held.until_ms > taker.high_ms();
+    }
+    if !held.holder.wall.agrees(&taker.wall, AGREED_MS) {
+        return false;
     }
     let half_ms = held.from_ms.midpoint(held.until_ms);
     half_ms > taker.high_ms() && half_ms > held.holder.high_ms()
@@ -64,7 +71,8 @@ pub fn turn_handed_out(life: &Arc<Life>, turn: &Handed<'_>, lease: Duration) {
             // One that others have gone beyond, by clocks that are ahead. Nothing can come of it.
             return;
         }
-        let least = if turn.number == *number { before.attempt + 1 } else { 1 };
+        let is_next = turn.number == *number && follows(before, life);
+        let least = if is_next { before.attempt + 1 } else { 1 };
         if turn.attempt < least {
             let attempt = turn.attempt;
             blames.push(format!(
@@ -75,6 +83,7 @@ pub fn turn_handed_out(life: &Arc<Life>, turn: &Handed<'_>, lease: Duration) {
         *before = Delivered {
             attempt: least,
             process: life.number,
+            wall: Some(Arc::clone(&life.wall)),
             processes: 1,
             forgiven: false,
         };
@@ -85,6 +94,13 @@ pub fn turn_handed_out(life: &Arc<Life>, turn: &Handed<'_>, lease: Duration) {
         }
     }
     blames.into_iter().for_each(|blame| life.scene.blame(blame));
+}
+
+/// Whether a delivery comes after the one before for sure: it does within a process, and between those whose clocks
+/// agree. Else one may have taken over, by its clock, what the other hands out now.
+fn follows(before: &Delivered, life: &Life) -> bool {
+    let agrees = |wall: &Arc<WallClock>| wall.agrees(&life.wall, AGREED_MS);
+    before.process == life.number || before.wall.as_ref().is_none_or(agrees)
 }
 
 /// Somebody got an activity.
@@ -99,7 +115,8 @@ pub fn work_handed_out(life: &Arc<Life>, activity: Activity, token: &str, attemp
             blames.push(format!("activity {activity:?} is held by {} and {token}", other.token));
         }
         let before = facts.work_deliveries.entry(activity.clone()).or_default();
-        let least = least_attempt(before, life);
+        let is_next = follows(before, life) || !life.scene.config.is_shared();
+        let least = if is_next { least_attempt(before, life) } else { 1 };
         if attempt < least {
             blames.push(format!(
                 "activity {activity:?} was handed out as attempt {attempt}, which must be {least} at least"
@@ -109,6 +126,7 @@ pub fn work_handed_out(life: &Arc<Life>, activity: Activity, token: &str, attemp
         *before = Delivered {
             attempt: least,
             process: life.number,
+            wall: Some(Arc::clone(&life.wall)),
             processes: before.processes + u32::from(is_new),
             forgiven: false,
         };
@@ -176,7 +194,11 @@ pub fn refused(life: &Life, token: &str) {
         return;
     }
     let facts = &mut *life.scene.facts.lock();
-    facts.turn_claims.retain(|_, held| held.token != token);
+    if let Some(instance) = turn_of(facts, token).map(|(instance, _)| instance.clone()) {
+        facts.turn_claims.remove(&instance);
+        // It had been overtaken when it was handed out, perhaps: then it does not count.
+        facts.turn_deliveries.remove(&instance);
+    }
     facts.work_claims.retain(|_, held| held.token != token);
 }
 

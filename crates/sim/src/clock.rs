@@ -6,7 +6,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 /// When the simulated world begins, in milliseconds since the Unix epoch.
-const BEGINNING_MS: u64 = 1_800_000_000_000;
+pub const BEGINNING_MS: u64 = 1_800_000_000_000;
 
 /// True time: the same for everybody, and going on from process to process.
 #[derive(Default)]
@@ -47,6 +47,7 @@ pub struct WallClock(Mutex<Wall>);
 #[derive(Default)]
 struct Wall {
     skew_ms: i64,
+    jumped: bool,
     /// The latest time that was seen on it since its process began.
     high_ms: u64,
 }
@@ -54,7 +55,10 @@ struct Wall {
 impl WallClock {
     /// A clock that is off by so much.
     pub fn skewed(skew_ms: i64) -> Self {
-        Self(Mutex::new(Wall { skew_ms, high_ms: 0 }))
+        Self(Mutex::new(Wall {
+            skew_ms,
+            ..Wall::default()
+        }))
     }
 
     /// A process begins, which has not looked at the clock.
@@ -72,7 +76,19 @@ impl WallClock {
 
     /// The clock is put forward or back.
     pub fn jump(&self, by_ms: i64) {
-        self.0.lock().skew_ms += by_ms;
+        let mut wall = self.0.lock();
+        wall.skew_ms += by_ms;
+        wall.jumped = true;
+    }
+
+    /// Whether this clock and another one have never been further apart than this.
+    pub fn agrees(&self, other: &Self, within_ms: u64) -> bool {
+        let read = |clock: &Self| {
+            let wall = clock.0.lock();
+            (wall.skew_ms, wall.jumped)
+        };
+        let ((one, jumped), (another, jumped_too)) = (read(self), read(other));
+        !jumped && !jumped_too && one.abs_diff(another) <= within_ms
     }
 
     /// The latest time that the process which runs now has seen.

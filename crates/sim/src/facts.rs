@@ -1,5 +1,6 @@
 //! What was seen in a run, kept apart from the store: the processes die, this does not.
 
+use crate::clock::WallClock;
 use crate::life::Life;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,12 +24,14 @@ pub struct Held {
 }
 
 /// How often something was handed out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub struct Delivered {
     /// How often it was handed out at least.
     pub attempt: u32,
     /// In which process that was.
     pub process: u32,
+    /// The clock of that process.
+    pub wall: Option<Arc<WallClock>>,
     /// In how many processes.
     pub processes: u32,
     /// Whether it was given back as if it had not been handed out.

@@ -40,6 +40,14 @@ pub const MUTATIONS: &[Broken] = &[
     (Mutation::TrustFailure, Kind::Alone, Where::Seed(10)),
     (Mutation::HandOutLapsed, Kind::Alone, Where::Seed(2)),
     (Mutation::DeleteUnderWay, Kind::Alone, Where::Sweep),
+    (Mutation::IgnoreLease, Kind::Shared, Where::Seed(1)),
+    (Mutation::TrustHints, Kind::Shared, Where::Seed(3)),
+    (Mutation::KeepClaimsHere, Kind::Shared, Where::Seed(1)),
+    (Mutation::DeleteIntentFirst, Kind::Shared, Where::Seed(14)),
+    (Mutation::DeliverTwice, Kind::Shared, Where::Seed(0)),
+    (Mutation::NoTombstone, Kind::Shared, Where::Seed(0)),
+    (Mutation::SplitCommit, Kind::Shared, Where::Seed(0)),
+    (Mutation::LoseStaged, Kind::Shared, Where::Seed(0)),
 ];
 
 /// How a broken engine was found.

@@ -1,7 +1,7 @@
 //! Runs seeds, the sweep, or the hunt for broken engines.
 
 use perennial_sim::hunt::{MUTATIONS, Where, hunt};
-use perennial_sim::sweep::sweep;
+use perennial_sim::sweep::{scenarios, sweep};
 use perennial_sim::{Config, Kind, Report, run, shrink};
 use std::ops::Range;
 use std::process::ExitCode;
@@ -57,6 +57,14 @@ fn many(kinds: &[Kind], seeds: Range<u64>, threads: usize, most: usize) -> ExitC
 }
 
 fn every_fault(kind: Kind, threads: usize) -> ExitCode {
+    for scenario in scenarios(kind) {
+        eprintln!(
+            "{:>6} runs to come: {} {}",
+            scenario.all().len(),
+            kind.name(),
+            scenario.name
+        );
+    }
     let swept = sweep(kind, threads, 5);
     for (scenario, runs) in &swept.runs {
         println!("{runs:>6} {scenario}");
@@ -77,9 +85,9 @@ fn every_fault(kind: Kind, threads: usize) -> ExitCode {
     }
 }
 
-fn every_mutation() -> ExitCode {
+fn every_mutation(kinds: &[Kind]) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
-    for (mutation, kind, _) in MUTATIONS {
+    for (mutation, kind, _) in MUTATIONS.iter().filter(|(_, kind, _)| kinds.contains(kind)) {
         match hunt((*mutation, *kind, Where::Seed(0)), 2_000) {
             Some(found) => println!("{mutation:?}: {}: {:.160}", found.by, found.violation),
             None => {
@@ -95,7 +103,7 @@ const USAGE: &str = "usage: perennial-sim [--shared] --seed N [--trace]
        perennial-sim --config FILE [--trace]
        perennial-sim [--alone] [--shared] --seeds A..B [--threads T] [--failures N]
        perennial-sim [--alone] [--shared] --sweep [--threads T]
-       perennial-sim --mutations
+       perennial-sim [--alone] [--shared] --mutations
 
 --alone   one process after another, on a store that belongs to it
 --shared  several processes at once, on a store that they share";
@@ -135,7 +143,7 @@ fn main() -> ExitCode {
         return failed.unwrap_or(ExitCode::SUCCESS);
     }
     if is_asked("--mutations") {
-        return every_mutation();
+        return every_mutation(&kinds);
     }
     let seeds = value(&args, "--seeds").unwrap_or_else(|| "0..1000".to_owned());
     let most = value(&args, "--failures")

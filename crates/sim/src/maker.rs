@@ -102,7 +102,7 @@ impl Maker<'_> {
     /// One that does not fit into a commit of a database.
     fn large_step(&mut self) -> Step {
         match self.chance.u8(0..6) {
-            0 => Step::Call {
+            0 if self.chance.u8(0..5) == 0 => Step::Call {
                 ms: 0,
                 tag: None,
                 session: None,

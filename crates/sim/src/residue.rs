@@ -1,7 +1,7 @@
 //! What may be left when everything is done: what instances own, and nothing else.
 
 use crate::check::root_of;
-use crate::clock::pause;
+use crate::clock::{BEGINNING_MS, pause};
 use crate::effect::instance_of;
 use crate::scene::Scene;
 use duroxide::providers::ProviderAdmin;
@@ -57,6 +57,22 @@ pub fn check(scene: &Scene, database: &SharedMemory) {
         let instance = instance_of(&key).map(root_of);
         if instance.is_some_and(|instance| deleted.contains(instance)) {
             scene.blame(format!("{key} of a deleted instance was left behind"));
+        }
+    }
+}
+
+/// Tells the trace what is still queued: a run that is stuck waits for some of it.
+pub fn tell_queued(scene: &Scene, database: &SharedMemory) {
+    for key in database.disk().keys() {
+        let record = database.raw().get(&key).now_or_never().and_then(Result::ok).flatten();
+        if let Some(place) = record.and_then(|record| record.place) {
+            let due_ms = i128::from(place.due_ms) - i128::from(BEGINNING_MS);
+            scene.trace(|| {
+                format!(
+                    "queued in {} {:?} at {due_ms}: {key}",
+                    place.lane.name, place.lane.topic
+                )
+            });
         }
     }
 }

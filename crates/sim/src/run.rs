@@ -2,7 +2,7 @@
 
 use crate::clock::WallClock;
 use crate::config::Config;
-use crate::fault::{Fault, Tally};
+use crate::fault::{Fault, Operation, Tally};
 use crate::life::Life;
 use crate::process::{End, live};
 use crate::scene::Scene;
@@ -26,8 +26,8 @@ pub struct Outcome {
     pub tally: Tally,
     /// How many calls the store had.
     pub calls: u64,
-    /// How many of them before the final checks began.
-    pub calls_before_check: u64,
+    /// What they were, before the final checks began.
+    pub operations: Vec<Operation>,
     /// How many processes there were.
     pub processes: u32,
 }
@@ -50,7 +50,7 @@ pub fn run(config: &Config, trace: bool) -> Outcome {
         faults: scene.done(),
         tally: scene.tally(),
         calls: scene.calls(),
-        calls_before_check: scene.calls_before_check(),
+        operations: scene.operations(),
         processes: facts.process,
     }
 }

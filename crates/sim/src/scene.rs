@@ -21,9 +21,10 @@ pub struct Scene {
     /// What was seen.
     pub facts: Mutex<Facts>,
     calls: AtomicU64,
-    calls_before_check: AtomicU64,
     calm: AtomicBool,
     outage_until_ms: AtomicU64,
+    /// What the calls were before the final checks began.
+    operations: Mutex<Vec<Operation>>,
     /// What went wrong, by the number of the call.
     done: Mutex<BTreeMap<u64, Fault>>,
     tally: Mutex<Tally>,
@@ -37,9 +38,9 @@ impl Scene {
             time: Time::default(),
             facts: Mutex::new(Facts::new(trace)),
             calls: AtomicU64::new(0),
-            calls_before_check: AtomicU64::new(0),
             calm: AtomicBool::new(false),
             outage_until_ms: AtomicU64::new(0),
+            operations: Mutex::default(),
             done: Mutex::default(),
             tally: Mutex::default(),
         })
@@ -61,6 +62,7 @@ impl Scene {
         if self.is_calm() {
             return (call, None);
         }
+        self.operations.lock().push(operation);
         let fault = match self.config.faults.get(&call) {
             Some(fault) => Some(*fault),
             None => self.config.rates.draw(&mut self.chance(call)),
@@ -81,7 +83,6 @@ impl Scene {
     /// Nothing goes wrong any more.
     pub fn calm_down(&self) {
         self.calm.store(true, Ordering::Relaxed);
-        self.calls_before_check.store(self.calls(), Ordering::Relaxed);
         self.outage_until_ms.store(0, Ordering::Relaxed);
     }
 
@@ -105,9 +106,9 @@ impl Scene {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// How many of them before the final checks began.
-    pub fn calls_before_check(&self) -> u64 {
-        self.calls_before_check.load(Ordering::Relaxed)
+    /// What they were, before the final checks began.
+    pub fn operations(&self) -> Vec<Operation> {
+        self.operations.lock().clone()
     }
 
     /// What went wrong, by the number of the call.

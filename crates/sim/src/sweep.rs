@@ -1,7 +1,7 @@
 //! Every fault at every call: no sampling.
 
 use crate::config::{Config, Kind};
-use crate::fault::{Fault, Tally};
+use crate::fault::{Fault, Operation, Tally};
 use crate::member::Member;
 use crate::program::{Ending, Flow, Step};
 use crate::run::{Outcome, run};
@@ -22,6 +22,8 @@ pub struct Scenario {
     pub cache_bytes: u64,
     /// Who uses the store.
     pub kind: Kind,
+    /// Whether it takes so long that not everything can be done to each of its calls.
+    pub is_long: bool,
 }
 
 fn call(ms: u64, session: Option<&str>) -> Step {
@@ -46,6 +48,7 @@ fn scenario(name: &'static str, pairs: bool, ending: Ending, steps: Vec<Step>) -
         pairs,
         cache_bytes: 1 << 27,
         kind: Kind::Alone,
+        is_long: false,
     }
 }
 
@@ -53,11 +56,18 @@ fn scenario(name: &'static str, pairs: bool, ending: Ending, steps: Vec<Step>) -
 pub fn scenarios(kind: Kind) -> Vec<Scenario> {
     let mut scenarios = usual();
     if kind == Kind::Shared {
+        scenarios.retain(|scenario| scenario.name != "fan-out 100");
         scenarios.extend(large());
     }
-    scenarios.iter_mut().for_each(|scenario| scenario.kind = kind);
+    for scenario in &mut scenarios {
+        scenario.kind = kind;
+        scenario.pairs &= kind == Kind::Alone || PAIRED.contains(&scenario.name);
+    }
     scenarios
 }
+
+/// Of those on a shared store the ones that are short enough for pairs of faults.
+const PAIRED: [&str; 3] = ["hello", "values at completion", "deleted while it runs"];
 
 /// What does not fit into one commit of a database.
 fn large() -> Vec<Scenario> {
@@ -74,8 +84,14 @@ fn large() -> Vec<Scenario> {
             Ending::Stay,
             vec![Step::SetMany(147)],
         ),
-        scenario("3 MB to and fro", false, Ending::Stay, vec![bytes(3_000_000)]),
-        scenario("fan-out 120, deleted", false, Ending::Delete, vec![Step::Fan(120)]),
+        Scenario {
+            is_long: true,
+            ..scenario("3 MB to and fro", false, Ending::Stay, vec![bytes(3_000_000)])
+        },
+        Scenario {
+            is_long: true,
+            ..scenario("fan-out 120, deleted", false, Ending::Delete, vec![Step::Fan(120)])
+        },
     ]
 }
 
@@ -163,27 +179,37 @@ impl Scenario {
         }
     }
 
-    /// What can go wrong.
-    fn faults(&self) -> &'static [Fault] {
-        match self.kind {
-            Kind::Alone => &Fault::ALONE,
-            Kind::Shared => &Fault::SHARED,
+    /// What can go wrong with a call. On a store that is shared most calls only look for work, and most faults make no
+    /// difference there.
+    fn faults(&self, operation: Operation) -> &'static [Fault] {
+        match (self.kind, operation) {
+            (Kind::Alone, _) => &Fault::ALONE,
+            (Kind::Shared, Operation::Commit) if self.is_long => &[Fault::LostReply, Fault::KillAfter],
+            (Kind::Shared, _) if self.is_long => &[],
+            (Kind::Shared, Operation::Commit) => &Fault::SHARED,
+            (Kind::Shared, Operation::Due | Operation::Tally) => &[Fault::SlowAfter(40_000), Fault::KillBefore],
+            (Kind::Shared, _) => &Fault::READS,
         }
     }
 
     /// Everything that is done to it: every fault at every call, and where they are few every pair.
     pub fn all(&self) -> Vec<Faults> {
-        let calls = self.run(&Faults::new()).calls_before_check;
+        let operations = self.run(&Faults::new()).operations;
+        let calls: Vec<(u64, Operation)> = (0..).zip(operations).collect();
         let mut all = Vec::new();
-        for at in 0..calls {
-            all.extend(self.faults().iter().map(|fault| Faults::from([(at, *fault)])));
+        for (at, operation) in &calls {
+            let faults = self.faults(*operation).iter();
+            all.extend(faults.map(|fault| Faults::from([(*at, *fault)])));
         }
         if self.pairs {
-            for lost in 0..calls {
+            let is_lost =
+                |(_, operation): &&(u64, Operation)| self.kind == Kind::Alone || *operation == Operation::Commit;
+            let count = calls.len() as u64;
+            for (lost, _) in calls.iter().filter(is_lost) {
                 // Finding out what became of a commit takes some calls more.
-                for killed in lost + 1..calls + 4 {
+                for killed in lost + 1..count + 4 {
                     let kills = [Fault::KillBefore, Fault::KillAfter];
-                    all.extend(kills.map(|kill| Faults::from([(lost, Fault::LostReply), (killed, kill)])));
+                    all.extend(kills.map(|kill| Faults::from([(*lost, Fault::LostReply), (killed, kill)])));
                 }
             }
         }

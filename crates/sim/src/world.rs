@@ -34,6 +34,13 @@ struct Running {
     runtimes: Vec<Arc<Runtime>>,
 }
 
+impl Running {
+    /// Whether it does everything, and does so already.
+    fn can_finish(&self) -> bool {
+        self.member == 0 && !self.runtimes.is_empty()
+    }
+}
+
 /// The processes and what they share.
 pub struct World {
     scene: Arc<Scene>,
@@ -75,8 +82,9 @@ impl World {
             _ = living => End::Stuck,
         };
         scene.trace(|| format!("the clients are done: {end:?}"));
-        if end == End::Done {
-            world.finish().await;
+        match end {
+            End::Done => world.finish().await,
+            _ => residue::tell_queued(scene, &world.database),
         }
         end
     }
@@ -182,7 +190,7 @@ impl World {
         running.iter().for_each(|running| running.life.thaw());
         running.retain(|running| !running.life.is_over());
         let last = match self.scene.config.seed % 2 {
-            0 if running.first().is_some_and(|first| first.member == 0) => Some(running.remove(0)),
+            0 if running.first().is_some_and(Running::can_finish) => Some(running.remove(0)),
             _ => None,
         };
         for running in running {
