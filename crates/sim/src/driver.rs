@@ -256,7 +256,8 @@ impl Driver {
                     return;
                 }
                 Err(why) => {
-                    self.scene.trace(|| format!("client {instance} asks for its fate: {why}"));
+                    self.scene
+                        .trace(|| format!("client {instance} asks for its fate: {why}"));
                     pause(wait_ms).await;
                 }
             }
