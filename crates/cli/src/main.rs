@@ -8,6 +8,7 @@
 mod commands;
 mod error;
 mod output;
+mod stop;
 mod stores;
 mod table;
 
@@ -18,7 +19,7 @@ use output::Output;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
-/// Durable storage for long-lived work: workflows that survive crashes, on this machine's disk.
+/// Durable storage for long-lived work: workflows that survive crashes, on this machine's disk or in the cloud.
 #[derive(Debug, Parser)]
 #[command(name = "perennial", version, arg_required_else_help = true, after_long_help = EXIT_CODES)]
 struct Arguments {
@@ -37,6 +38,8 @@ async fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Demo(arguments) => commands::demo::run(arguments, &mut output).await,
         Command::Bench(arguments) => commands::bench::run(arguments, &mut output).await,
+        #[cfg(feature = "cosmos")]
+        Command::Cosmos(arguments) => commands::cosmos::run(arguments, &mut output).await,
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -45,7 +45,7 @@ impl OpenStore {
 }
 
 /// An error and what caused it, in one line.
-fn with_causes(error: &dyn std::error::Error) -> String {
+pub fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |mut told, cause| {
         // Many errors already repeat their cause.

@@ -50,8 +50,14 @@ fn a_build_without_sqlite_says_how_to_get_it() {
 
 #[test]
 fn help_teaches_with_examples_and_exit_codes() {
-    for command in ["demo", "bench"] {
-        let help = text(&perennial(&[command, "--help"]).stdout);
+    let mut commands = vec![vec!["demo"], vec!["bench"]];
+    if cfg!(feature = "cosmos") {
+        commands.push(vec!["cosmos"]);
+        commands.extend(["init", "cost", "emulator"].map(|command| vec!["cosmos", command]));
+    }
+    for mut command in commands {
+        command.push("--help");
+        let help = text(&perennial(&command).stdout);
         assert!(help.contains("Examples:") && help.contains("Exit codes:"), "{help}");
     }
     assert_eq!(

@@ -61,7 +61,8 @@ impl Account {
     /// Reads a URL: `cosmos://ACCOUNT/DATABASE/CONTAINER`, where the account is a name or a host.
     ///
     /// An emulator on this machine is `cosmos+http://127.0.0.1:PORT/DATABASE/CONTAINER`, or any URL with
-    /// `?endpoint=http://127.0.0.1:PORT`. Without encryption no other machine is talked to.
+    /// `?endpoint=http://127.0.0.1:PORT`. Without encryption no other machine is talked to, and without a key the
+    /// published one of all emulators is used there.
     pub fn parse(url: &str) -> Result<Self, OpenError> {
         let url = Url::parse(url).map_err(|_| bad("it cannot be read"))?;
         if !url.username().is_empty() || url.password().is_some() {

@@ -76,15 +76,13 @@ fn judge(commit: &Prepared, traces: &HashMap<String, Trace>) -> Option<Vec<Optio
     let is_latest = |trace: &&Trace| trace.commit.as_deref() == Some(&commit.commit);
     let latest = |id: &str| traces.get(id).filter(is_latest);
     let is_own = |trace: &Trace| is_latest(&trace) || trace.before.contains(&commit.commit);
-    let is_gone = |id: &str| !traces.contains_key(id);
     let mut writes = commit.steps.iter().filter(|step| step.writes()).peekable();
-    let deletes = |step: &&Step| matches!(step.action, Action::Delete(_) | Action::Remove);
-    let mut deletes = commit.steps.iter().filter(deletes).peekable();
-    let has_happened = match (writes.peek(), deletes.peek()) {
-        (Some(_), _) => writes.any(|step| traces.get(&step.id).is_some_and(is_own)),
-        (None, Some(_)) => deletes.all(|step| is_gone(&step.id)),
-        // It changes nothing, so there is nothing to find.
-        (None, None) => false,
+    let deletes = |step: &Step| matches!(step.action, Action::Delete(_) | Action::Remove);
+    let has_happened = match writes.peek() {
+        Some(_) => writes.any(|step| traces.get(&step.id).is_some_and(is_own)),
+        // It leaves nothing behind: neither what it deletes nor what must not be there. What changes nothing at all
+        // cannot be found.
+        None => commit.steps.iter().any(deletes) && traces.is_empty(),
     };
     let tags = commit
         .steps

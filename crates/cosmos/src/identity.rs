@@ -11,6 +11,9 @@ use azure_identity::{
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// The key of every emulator. It is published, hence no secret.
+const EMULATOR_KEY: &str = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+
 /// The account, with whatever there is to be let in.
 pub(crate) fn reference(account: &Account) -> Result<AccountReference, OpenError> {
     let endpoint = account.url().clone().into();
@@ -19,6 +22,10 @@ pub(crate) fn reference(account: &Account) -> Result<AccountReference, OpenError
         Credential::Token(token) => AccountReference::with_credential(endpoint, Arc::clone(token)),
         Credential::Ambient => match variable(KEY_VARIABLE) {
             Some(key) => AccountReference::with_authentication_key(endpoint, Secret::new(key)),
+            // Without encryption there are only emulators on this machine, and none of them knows Entra ID.
+            None if account.url().scheme() == "http" => {
+                AccountReference::with_authentication_key(endpoint, Secret::new(EMULATOR_KEY))
+            }
             None => AccountReference::with_credential(endpoint, Arc::new(Chain::new()?)),
         },
     })

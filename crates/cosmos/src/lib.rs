@@ -54,6 +54,7 @@ mod names;
 mod open;
 mod prepare;
 mod query;
+mod runs;
 mod scan;
 mod settings;
 mod store;
@@ -67,6 +68,7 @@ pub use format::FORMAT;
 #[cfg(feature = "init")]
 pub use init::{Made, Throughput, init};
 pub use open::open;
+pub use runs::Run;
 pub use settings::{Consistency, Settings};
 pub use store::CosmosStore;
 pub use usage::{Spent, Usage};

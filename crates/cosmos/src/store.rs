@@ -2,7 +2,7 @@
 
 use crate::core::Core;
 use crate::prepare::{LIMITS, Prepared, prepare};
-use crate::{Usage, tally};
+use crate::{Run, Usage, tally};
 use async_trait::async_trait;
 use perennial_store::{
     Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, Key, Limits, ListFilter, ListPage, Record, Result,
@@ -39,6 +39,13 @@ impl CosmosStore {
     /// What this handle has cost so far.
     pub fn usage(&self) -> Usage {
         self.core.meter.snapshot()
+    }
+
+    /// What the latest handles on the store have done and cost, of this process and of others, the latest first. Those
+    /// that are open are told of as they last wrote their totals.
+    pub async fn runs(&self) -> Result<Vec<Run>> {
+        self.core.check_open()?;
+        self.core.runs().await
     }
 }
 

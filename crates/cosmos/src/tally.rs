@@ -21,6 +21,8 @@ pub(crate) type Sums = BTreeMap<String, i64>;
 pub(crate) struct Tally {
     /// The id of its document.
     pub(crate) id: String,
+    /// When it began to count, in milliseconds since the Unix epoch.
+    pub(crate) began_ms: u64,
     state: Mutex<State>,
     /// Held while the document is written, so that one writes at a time.
     pub(crate) writing: tokio::sync::Mutex<()>,
@@ -34,6 +36,8 @@ struct State {
     written: Sums,
     /// The document's tag, if there is one.
     etag: Option<Etag>,
+    /// By how much each has grown, wherever it is now.
+    grown: Sums,
 }
 
 /// What is to be written.
@@ -46,6 +50,7 @@ impl Tally {
     pub(crate) fn new(handle: &str) -> Self {
         Self {
             id: format!("handle-{handle}"),
+            began_ms: SystemClock.now_ms(),
             state: Mutex::default(),
             writing: tokio::sync::Mutex::default(),
         }
@@ -55,8 +60,17 @@ impl Tally {
     pub(crate) fn add(&self, counted: Vec<(Counter, i64)>) {
         let mut state = self.state.lock();
         for (counter, delta) in counted {
-            *state.sums.entry(counter.0.into_owned()).or_default() += delta;
+            let counter = counter.0.into_owned();
+            if delta > 0 {
+                *state.grown.entry(counter.clone()).or_default() += delta;
+            }
+            *state.sums.entry(counter).or_default() += delta;
         }
+    }
+
+    /// By how much each counter has grown since this handle was opened.
+    pub(crate) fn grown(&self) -> Sums {
+        self.state.lock().grown.clone()
     }
 
     /// What this handle adds to the totals.
@@ -141,6 +155,8 @@ mod tests {
         tally.add(vec![(STARTED, 2)]);
         tally.moved();
         assert_eq!(tally.sums(), Sums::from([("started".to_owned(), 2)]));
+        tally.add(vec![(STARTED, -1)]);
+        assert_eq!(tally.grown(), Sums::from([("started".to_owned(), 7)]));
         assert!(tally.etag().is_none() && tally.unwritten().is_some());
     }
 

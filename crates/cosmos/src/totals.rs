@@ -4,6 +4,7 @@ use crate::core::Core;
 use crate::due::skipped;
 use crate::prepare::{Action, Prepared, Step};
 use crate::query::{Sql, Want};
+use crate::runs::{KEPT, Run, together};
 use crate::tally::Sums;
 use azure_core::http::Etag;
 use azure_data_cosmos::FeedScope;
@@ -29,6 +30,9 @@ struct Totals {
     /// When it was written, in milliseconds since the Unix epoch.
     written: u64,
     totals: Sums,
+    /// What the handle that writes it has cost; in the common one, what those who have left had cost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    runs: Vec<Run>,
     #[serde(rename = "_etag", skip_serializing)]
     etag: Option<String>,
 }
@@ -52,6 +56,24 @@ impl Core {
             .into_iter()
             .map(|(counter, sum)| (Counter(counter.into()), sum))
             .collect())
+    }
+
+    /// What the latest handles have cost, the latest first.
+    pub(crate) async fn runs(&self) -> Result<Vec<Run>> {
+        let documents = self.read_totals().await?;
+        let written = documents.into_iter().flat_map(|document| document.runs);
+        Ok(together(written.chain(self.run())))
+    }
+
+    /// What this handle has cost so far.
+    fn run(&self) -> Option<Run> {
+        Run::new(
+            &self.handle,
+            self.tally.began_ms,
+            SystemClock.now_ms(),
+            &self.meter.snapshot(),
+            self.tally.grown(),
+        )
     }
 
     async fn read_totals(&self) -> Result<Vec<Totals>> {
@@ -79,7 +101,8 @@ impl Core {
         let _writing = self.tally.writing.lock().await;
         while let Some(unwritten) = self.tally.unwritten() {
             let mut batch = self.batch();
-            batch.write(&self.tally.id, &unwritten.sums, unwritten.etag.clone())?;
+            let runs = self.run().into_iter().collect();
+            batch.write(&self.tally.id, &unwritten.sums, runs, unwritten.etag.clone())?;
             match self.apply(batch.0).await {
                 Ok(committed) => {
                     let tag = committed.version(0).and_then(|version| version.as_text());
@@ -97,15 +120,26 @@ impl Core {
     /// Adds this handle's sums to those of the handles that have left, and deletes its document.
     pub(crate) async fn leave_tally(&self) -> Result<()> {
         let _writing = self.tally.writing.lock().await;
+        let Some(run) = self.run() else {
+            return Ok(());
+        };
+        match self.leave_sums(&run).await {
+            // What it has cost is worth knowing, and no reason to fail.
+            Err(error) if self.tally.sums().is_empty() => {
+                tracing::debug!(%error, "what this process has cost could not be written down");
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn leave_sums(&self, run: &Run) -> Result<()> {
         let mut outcome = Ok(());
         for _ in 0..TRIES {
             let sums = self.tally.sums();
-            if sums.is_empty() && self.tally.etag().is_none() {
-                return Ok(());
-            }
             let documents = self.read_totals().await?;
             let mut batch = self.batch();
-            batch.add_to_common(&documents, &sums)?;
+            batch.add_to_common(&documents, &sums, [run.clone()])?;
             if let Some(etag) = self.tally.etag() {
                 batch.delete(&self.tally.id, etag);
             }
@@ -136,7 +170,8 @@ impl Core {
         for document in &left {
             add(&mut sums, &document.totals);
         }
-        let added = batch.add_to_common(&documents, &sums);
+        let runs = left.iter().flat_map(|document| document.runs.clone());
+        let added = batch.add_to_common(&documents, &sums, runs);
         for document in left {
             if let Some(etag) = &document.etag {
                 batch.delete(&document.id, Etag::from(etag.clone()));
@@ -167,13 +202,14 @@ impl Core {
 struct Batch(Prepared);
 
 impl Batch {
-    fn write(&mut self, id: &str, totals: &Sums, etag: Option<Etag>) -> Result<()> {
+    fn write(&mut self, id: &str, totals: &Sums, runs: Vec<Run>, etag: Option<Etag>) -> Result<()> {
         let document = Totals {
             id: id.to_owned(),
             partition: PARTITION.to_owned(),
             commit: self.0.commit.clone(),
             written: SystemClock.now_ms(),
             totals: totals.clone(),
+            runs,
             etag: None,
         };
         let json = serde_json::value::to_raw_value(&document)
@@ -188,12 +224,15 @@ impl Batch {
         Ok(())
     }
 
-    fn add_to_common(&mut self, documents: &[Totals], sums: &Sums) -> Result<()> {
+    fn add_to_common(&mut self, documents: &[Totals], sums: &Sums, runs: impl IntoIterator<Item = Run>) -> Result<()> {
         let common = documents.iter().find(|document| document.id == COMMON);
         let mut totals = common.map(|common| common.totals.clone()).unwrap_or_default();
         add(&mut totals, sums);
         let etag = common.and_then(|common| common.etag.clone()).map(Etag::from);
-        self.write(COMMON, &totals, etag)
+        let known = common.map(|common| common.runs.clone()).unwrap_or_default();
+        let mut runs = together(known.into_iter().chain(runs));
+        runs.truncate(KEPT);
+        self.write(COMMON, &totals, runs, etag)
     }
 
     fn delete(&mut self, id: &str, etag: Etag) {

@@ -2,10 +2,11 @@
 
 use azure_data_cosmos::diagnostics::DiagnosticsContext;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What one kind of operation has cost so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spent {
     /// How often it was done.
     pub calls: u64,
@@ -25,7 +26,13 @@ pub struct Usage {
 impl Usage {
     /// Everything together.
     pub fn total(&self) -> Spent {
-        self.by_operation.values().fold(Spent::default(), |sum, spent| Spent {
+        self.by_operation.values().copied().sum()
+    }
+}
+
+impl std::iter::Sum for Spent {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, spent| Self {
             calls: sum.calls + spent.calls,
             requests: sum.requests + spent.requests,
             units: sum.units + spent.units,

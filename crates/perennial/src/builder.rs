@@ -22,6 +22,8 @@ pub struct Builder {
     clock: Arc<dyn Clock>,
     #[cfg(feature = "file")]
     directory: perennial_fjall::Settings,
+    #[cfg(feature = "cosmos")]
+    cosmos: crate::cosmos::Access,
 }
 
 impl Builder {
@@ -33,6 +35,8 @@ impl Builder {
             clock: SystemClock::shared(),
             #[cfg(feature = "file")]
             directory: perennial_fjall::Settings::default(),
+            #[cfg(feature = "cosmos")]
+            cosmos: crate::cosmos::Access::default(),
         }
     }
 
@@ -55,6 +59,28 @@ impl Builder {
         self
     }
 
+    /// All settings of `cosmos:` stores.
+    #[cfg(feature = "cosmos")]
+    pub fn cosmos_settings(mut self, settings: perennial_cosmos::Settings) -> Self {
+        self.cosmos.settings = settings;
+        self
+    }
+
+    /// The key of the Cosmos DB account, instead of what the environment offers. It is only used to sign requests and
+    /// never shown.
+    #[cfg(feature = "cosmos")]
+    pub fn cosmos_key(mut self, key: impl Into<String>) -> Self {
+        self.cosmos.identity = crate::cosmos::Identity::Key(key.into());
+        self
+    }
+
+    /// Whom Cosmos DB should take this program for, instead of what the environment offers.
+    #[cfg(feature = "cosmos")]
+    pub fn cosmos_credential(mut self, credential: Arc<dyn azure_core::credentials::TokenCredential>) -> Self {
+        self.cosmos.identity = crate::cosmos::Identity::Token(credential);
+        self
+    }
+
     /// The clock to use instead of the machine's.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
@@ -62,7 +88,7 @@ impl Builder {
     }
 
     /// Opens the store. A directory that this process has open already is shared, with the settings it was
-    /// opened with.
+    /// opened with. A container of Cosmos DB is opened anew each time, as if by another process.
     pub async fn open(self) -> Result<Arc<Workflows>, OpenError> {
         match url::parse(&self.url)? {
             url::Target::Memory => {
@@ -76,6 +102,16 @@ impl Builder {
             url::Target::Directory(_) => Err(OpenError::NotBuilt {
                 scheme: "file:",
                 feature: "file",
+            }),
+            #[cfg(feature = "cosmos")]
+            url::Target::Cosmos => {
+                let store = self.cosmos.open(&self.url).await?;
+                self.start(Arc::new(store)).await
+            }
+            #[cfg(not(feature = "cosmos"))]
+            url::Target::Cosmos => Err(OpenError::NotBuilt {
+                scheme: "cosmos:",
+                feature: "cosmos",
             }),
         }
     }

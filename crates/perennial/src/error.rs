@@ -5,7 +5,10 @@
 #[non_exhaustive]
 pub enum OpenError {
     /// The URL names a kind of store that does not exist.
-    #[error("{url:?} names no known store; use \"memory:\" or \"file:///path/to/a/directory\"")]
+    #[error(
+        "{url:?} names no known store; use \"memory:\", \"file:///path/to/a/directory\" or \
+         \"cosmos://ACCOUNT/DATABASE/CONTAINER\""
+    )]
     UnknownScheme {
         /// The URL, without anything that might be a secret.
         url: String,
@@ -30,6 +33,10 @@ pub enum OpenError {
     #[cfg(feature = "file")]
     #[error(transparent)]
     Directory(#[from] perennial_fjall::OpenError),
+    /// The container of Cosmos DB could not be opened.
+    #[cfg(feature = "cosmos")]
+    #[error(transparent)]
+    Cosmos(#[from] perennial_cosmos::OpenError),
     /// The store was opened but cannot be used.
     #[error("the store was opened but cannot be used: {0}")]
     Store(#[from] perennial_store::Error),

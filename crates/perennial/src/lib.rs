@@ -25,8 +25,16 @@
 //! |---|---|
 //! | `memory:` | in this process, gone with it: tests |
 //! | `file:///var/lib/app`, `file://./data` | a directory that this process owns; every step is on disk before it counts |
+//! | `cosmos://ACCOUNT/DATABASE/CONTAINER` | a container of Azure Cosmos DB that many processes share (feature `cosmos`) |
+//! | `cosmos+http://127.0.0.1:PORT/DATABASE/CONTAINER` | the same, of an emulator on this machine |
+//!
+//! A container is made once, with `perennial cosmos init URL`. The program proves who it is by the account's key in the
+//! environment variable `PERENNIAL_COSMOS_KEY`, or else by an identity of Entra ID: a managed identity, a workload identity,
+//! or `az login`. A URL holds no secret, for URLs are logged; one that does is refused.
 
 mod builder;
+#[cfg(feature = "cosmos")]
+mod cosmos;
 mod error;
 mod opened;
 mod url;
@@ -40,7 +48,8 @@ use std::sync::Arc;
 /// Opens the store that a URL names, with default settings. What it returns is a provider for
 /// `duroxide::runtime::Runtime` and `duroxide::Client`.
 ///
-/// A directory is opened once per process: opening it again returns the same store.
+/// A directory is opened once per process: opening it again returns the same store. A container of Cosmos DB is shared
+/// by nature: opening it again gives another handle on it.
 pub async fn open(url: &str) -> Result<Arc<Workflows>, OpenError> {
     Builder::new(url).open().await
 }

@@ -10,6 +10,8 @@ pub enum Target {
     Memory,
     /// A directory.
     Directory(PathBuf),
+    /// A container of Azure Cosmos DB; its store reads the rest.
+    Cosmos,
 }
 
 /// Reads a URL.
@@ -24,6 +26,7 @@ pub fn parse(url: &str) -> Result<Target, OpenError> {
             why: "a memory store has no name; use \"memory:\"",
         }),
         "file" => directory(url, rest).map(Target::Directory),
+        "cosmos" | "cosmos+http" => Ok(Target::Cosmos),
         _ => Err(unknown(url)),
     }
 }
@@ -95,6 +98,16 @@ mod tests {
         assert_eq!(path("file:data"), PathBuf::from("data"));
         assert_eq!(path("file:///a%20b"), PathBuf::from("/a b"));
         assert_eq!(path("file://localhost/a"), PathBuf::from("/a"));
+    }
+
+    #[test]
+    fn cosmos_db_is_known_whatever_follows() {
+        for url in ["cosmos://account/db/c", "cosmos+http://127.0.0.1:8081/db/c", "cosmos:"] {
+            assert_eq!(parse(url).unwrap(), Target::Cosmos);
+        }
+        for url in ["cosmos", "cosmos+https://account/db/c", "Cosmos DB://a/b/c"] {
+            assert!(parse(url).unwrap_err().to_string().contains("names no known store"));
+        }
     }
 
     #[test]

@@ -77,3 +77,16 @@ async fn what_cannot_be_opened_says_why_and_what_to_do() {
     assert!(taken.to_string().contains("not empty"), "{taken}");
     assert_eq!(std::fs::read(directory.path().join("notes.txt")).unwrap(), b"mine");
 }
+
+#[cfg(not(feature = "cosmos"))]
+#[tokio::test]
+async fn a_program_without_cosmos_db_says_how_to_get_it() {
+    for url in ["cosmos://account/db/c", "cosmos+http://127.0.0.1:8081/db/c"] {
+        let error = perennial::open(url).await.map(|_| ()).unwrap_err();
+        assert!(
+            matches!(error, OpenError::NotBuilt { feature: "cosmos", .. }),
+            "{error}"
+        );
+        assert!(error.to_string().contains("feature \"cosmos\""), "{error}");
+    }
+}

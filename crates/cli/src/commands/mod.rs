@@ -1,6 +1,8 @@
 //! The commands, one module each.
 
 pub mod bench;
+#[cfg(feature = "cosmos")]
+pub mod cosmos;
 pub mod demo;
 
 use clap::Subcommand;
@@ -10,4 +12,6 @@ use clap::Subcommand;
 pub enum Command {
     Demo(demo::Arguments),
     Bench(bench::Arguments),
+    #[cfg(feature = "cosmos")]
+    Cosmos(cosmos::Arguments),
 }

@@ -34,6 +34,8 @@ Examples:
       perennial demo --workflows 2000 --step-ms 0
   Without a disk:
       perennial demo --store memory:
+  In Azure Cosmos DB, or in an emulator (see perennial cosmos --help):
+      perennial demo --store cosmos://ACCOUNT/DATABASE/CONTAINER
 ";
 
 /// Run hundreds of order workflows that survive Ctrl-C and kill -9
@@ -47,7 +49,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     workflows: u32,
 
-    /// The store to run on: file://DIRECTORY or memory:
+    /// The store to run on: file://DIRECTORY, memory: or cosmos://ACCOUNT/DATABASE/CONTAINER
     #[arg(long, value_name = "URL", default_value = "file://./perennial-data")]
     store: String,
 

@@ -176,7 +176,7 @@ async fn watch(
     let mut progress = Progress::new(output);
     let mut ended = start.recorded.ended.clone();
     let mut heard = Instant::now();
-    let mut stop = std::pin::pin!(stop_requested());
+    let mut stop = std::pin::pin!(crate::stop::requested());
     let mut ticks = tokio::time::interval(TICK);
     while !placed || ended.len() < batch.orders as usize {
         tokio::select! {
@@ -232,22 +232,4 @@ async fn stop(task: JoinHandle<()>) {
     task.abort();
     // It was told to end; how it did so does not matter.
     let _ = task.await;
-}
-
-/// Resolves when the user or the system asks to stop.
-async fn stop_requested() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-            return;
-        }
-    }
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
-    }
 }
