@@ -120,11 +120,22 @@ impl Store for Patient {
 
     async fn commit(&self, commit: Commit) -> Result<Committed> {
         let deadline_ms = self.clock.now_ms().saturating_add(self.patience.as_millis() as u64);
+        let mut doubtful = false;
         loop {
             let outcome = self.patiently(|| self.inner.commit(commit.clone())).await;
-            let Err(Error::UnknownOutcome(why)) = outcome else {
-                return outcome;
+            let why = match outcome {
+                Err(Error::UnknownOutcome(why)) => why,
+                // The first try may have happened after all, and what was read of it may have been old. The answer that
+                // came now makes what is read from now on as new as itself.
+                Err(Error::Conflict { .. }) if doubtful => {
+                    return match self.resolve(&commit).await? {
+                        Some(committed) => Ok(committed),
+                        None => outcome,
+                    };
+                }
+                outcome => return outcome,
             };
+            doubtful = true;
             if let Some(committed) = self.resolve(&commit).await? {
                 return Ok(committed);
             }

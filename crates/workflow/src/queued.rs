@@ -60,6 +60,7 @@ impl Post {
             noted: 0,
             old: false,
             certain: true,
+            since: None,
             sort: self.sort,
             body: self.body.clone(),
             from: None,

@@ -134,6 +134,7 @@ fn put_on_board(engine: &Engine, record: Record, queued: Queued, clean: bool) {
                 noted: envelope.attempts,
                 old: true,
                 certain: false,
+                since: None,
                 sort: Sort::of(&envelope.item),
                 body: engine.body(envelope.item, bytes),
                 // Every intent that was stored has been delivered by now, and this process is the only one.

@@ -35,14 +35,18 @@ pub async fn message(engine: &Arc<Engine>, item: WorkItem, delay: Option<Duratio
 
 /// Stores a message where many processes share the store.
 async fn store_shared(engine: &Arc<Engine>, post: Post, create: Op) -> Result<(), Error> {
+    let since = shared::known_version(engine, &post.instance);
     let (foresight, chance) = Foresight::of(engine, &Arrival::from(&post))?.unzip();
-    let joined = joint::commit(engine, vec![create], chance).await?;
+    let joined = joint::commit(engine, vec![create], chance.into_iter().collect()).await?;
     engine.meters.messages.increment(1);
     let reservation = joined
         .taken
+        .into_iter()
+        .next()
+        .flatten()
         .zip(foresight.as_ref())
         .map(|(version, foresight)| foresight.came_true(engine, &post.instance, version));
-    shared::deliver(engine, &post, written(&joined.versions, 0), reservation);
+    shared::deliver(engine, &post, written(&joined.versions, 0), since, reservation);
     Ok(())
 }
 

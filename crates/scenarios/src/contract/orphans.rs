@@ -64,6 +64,8 @@ pub async fn early_messages_wait_over_a_restart(h: &Harness) {
     send(&*h.store(), raised("late", "early")).await;
     assert!(try_turn(&*h.store()).await.is_none());
     h.restart().await;
+    // Processes tell the order of arrival by their clocks, to the millisecond.
+    tokio::time::sleep(ms(2)).await;
     let store = h.store();
     assert!(try_turn(&*store).await.is_none());
     send(&*store, start("late")).await;

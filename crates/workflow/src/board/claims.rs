@@ -1,7 +1,7 @@
 //! Claims: who works on what, until when.
 
 use super::alarms::{Alarm, AlarmKey};
-use super::{ClaimId, Inner};
+use super::{ClaimId, Inner, Window};
 use crate::instance::Snapshot;
 use crate::mutation::{self, Mutation};
 use crate::outbox::Origin;
@@ -32,6 +32,8 @@ pub enum Subject {
         handed: Vec<Handed>,
         /// What the instance was when they were; `None` while it is being read.
         snapshot: Option<Arc<Snapshot>>,
+        /// The versions that the dispatcher runs.
+        window: Window,
     },
     /// An activity.
     Work {

@@ -4,9 +4,10 @@ use super::turns::Letter;
 use super::waiters::Want;
 use super::work::Task;
 use super::{Inner, Pin};
+use crate::outbox::Origin;
 use crate::records::instance_of;
 use perennial_store::{Order, Record, RecordId, Version};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// How many records that are gone are remembered.
@@ -17,6 +18,9 @@ type Gone = (Arc<str>, RecordId, Version);
 /// Records that were removed or changed lately: an answer of the store that is older must not bring them back.
 #[derive(Default)]
 pub struct Recent {
+    /// Versions of heads that this process has replaced, and what by.
+    heads: HashMap<Version, Version>,
+    heads_line: VecDeque<Version>,
     gone: HashSet<Gone>,
     line: VecDeque<Gone>,
 }
@@ -33,6 +37,26 @@ impl Recent {
         {
             self.gone.remove(&oldest);
         }
+    }
+
+    /// This process has replaced one version of a head by another.
+    pub fn follow(&mut self, old: &Version, new: &Version) {
+        if self.heads.insert(old.clone(), new.clone()).is_none() {
+            self.heads_line.push_back(old.clone());
+        }
+        if self.heads_line.len() > REMEMBERED
+            && let Some(oldest) = self.heads_line.pop_front()
+        {
+            self.heads.remove(&oldest);
+        }
+    }
+
+    /// What became of a version of a head by writes of this process alone.
+    pub fn newest(&self, mut version: Version) -> Version {
+        while let Some(next) = self.heads.get(&version) {
+            version = next.clone();
+        }
+        version
     }
 
     fn knows(&self, instance: &Arc<str>, id: &RecordId, version: &Version) -> bool {
@@ -96,7 +120,7 @@ impl Inner {
             self.offer(order, task, now_ms);
             return true;
         };
-        if there.key == task.key && there.version != task.version && !self.work.is_claimed(order) {
+        if there.key == task.key && there.version != task.version && !self.work.is_taken(order) {
             self.withdraw(order);
             self.offer(order, task, now_ms);
             return true;
@@ -104,15 +128,26 @@ impl Inner {
         false
     }
 
-    /// The store told all messages of an instance, up to the order `until`.
-    pub fn restock(&mut self, instance: &Arc<str>, letters: &[(Order, Letter)], until: Option<Order>, now_ms: u64) {
+    /// The orders of all messages of an instance that are here.
+    pub fn orders(&self, instance: &str) -> HashSet<Order> {
+        let mailbox = self.turns.mailboxes.get(instance);
+        mailbox.into_iter().flat_map(|mailbox| mailbox.orders()).collect()
+    }
+
+    /// The store told all messages of an instance, up to the order `until`. Those that were here `before` it was asked and
+    /// that it does not tell of are gone.
+    pub fn restock(
+        &mut self,
+        instance: &Arc<str>,
+        letters: &[(Order, Letter)],
+        before: &HashSet<Order>,
+        until: Option<Order>,
+        now_ms: u64,
+    ) {
         let told: HashSet<Order> = letters.iter().map(|(order, _)| *order).collect();
-        let gone: Vec<Order> = self
-            .turns
-            .mailboxes
-            .get(instance)
-            .into_iter()
-            .flat_map(|mailbox| mailbox.orders())
+        let gone: Vec<Order> = before
+            .iter()
+            .copied()
             .filter(|order| !told.contains(order) && until.is_none_or(|until| *order <= until))
             .collect();
         self.consume(instance, &gone);
@@ -133,6 +168,12 @@ impl Inner {
                 None => self.post(instance, *order, letter.clone(), Pin::Open, now_ms),
             }
         }
+    }
+
+    /// The intent of a message, as far as this process knows it.
+    pub fn origin(&self, instance: &str, order: Order, id: &RecordId) -> Option<Arc<Origin>> {
+        let letter = self.turns.letter(instance, order).filter(|letter| letter.id == *id)?;
+        letter.from.clone()
     }
 
     /// A message of an instance.

@@ -1,11 +1,14 @@
 //! Work that is claimed by the commit that makes it, for a dispatcher of this process that waits.
 
 use super::waiters::Want;
-use super::{Board, Handed, Inner, Pin};
+use super::{Board, Handed, Inner, Letter, Pin, Subject};
 use crate::instance::Snapshot;
 use crate::records::work::Activity;
-use perennial_store::Order;
+use perennial_store::{Order, Version};
 use std::sync::Arc;
+
+/// How many instances are claimed ahead for each dispatcher.
+const AHEAD: usize = 8;
 
 /// An instance that this process has claimed and not handed out yet.
 #[derive(Clone, Debug)]
@@ -14,6 +17,8 @@ pub struct Reservation {
     pub snapshot: Arc<Snapshot>,
     /// When the lease ends for others.
     pub until_ms: u64,
+    /// The version of the head that the claim made, if it brought a message.
+    pub over: Option<Version>,
 }
 
 /// A claim that a commit under way may make; dropped when the board knows of it, or it has come to nothing.
@@ -26,6 +31,7 @@ impl Drop for Foreseen {
     fn drop(&mut self) {
         let mut inner = self.board.inner.lock();
         inner.foreseen.remove(&self.instance);
+        inner.refresh(&self.instance);
     }
 }
 
@@ -56,10 +62,68 @@ impl Inner {
             .turns
             .mailboxes
             .get(instance)
-            .is_none_or(|mailbox| mailbox.is_free() && mailbox.reserved.is_none() && mailbox.settling.is_none());
-        free && self
-            .waiters
-            .any_asleep(|want| matches!(want, Want::Turn(window) if window.admits(pin)))
+            .is_none_or(|mailbox| mailbox.is_free() && mailbox.reserved.is_none());
+        let sleeps = |want: &Want| matches!(want, Want::Turn(window) if window.admits(pin));
+        free && (self.waiters.any_asleep(sleeps) || self.dispatchers_soon(pin) > 0)
+    }
+
+    /// How many instances more could be claimed for dispatchers that are busy: turns are short, and each will be back soon.
+    fn dispatchers_soon(&self, pin: &Pin) -> usize {
+        let room = self
+            .claims
+            .values()
+            .filter(
+                |claim| matches!(&claim.subject, Subject::Turn { snapshot: Some(_), window, .. } if window.admits(pin)),
+            )
+            .count();
+        let reserved = self
+            .turns
+            .mailboxes
+            .values()
+            .filter(|mailbox| mailbox.reserved.is_some())
+            .count();
+        (room * AHEAD).saturating_sub(reserved + self.foreseen.len())
+    }
+
+    /// Whether messages that are handed out are there for sure, now that this process has claimed the instance and its head
+    /// is at this version: it brought all of them, and nobody has come in between since.
+    pub fn is_certain(&mut self, instance: &str, letters: &[(Order, Letter)], over: Option<&Version>) -> bool {
+        let Some(mailbox) = self
+            .turns
+            .mailboxes
+            .get_mut(instance)
+            .filter(|mailbox| !mailbox.partial)
+        else {
+            return false;
+        };
+        let mut brought = |order: Order| {
+            let letter = mailbox.letter(order);
+            letter.is_some_and(|letter| over.is_some() && letter.since.as_ref() == over)
+        };
+        let certain = !letters.is_empty() && letters.iter().all(|(order, _)| brought(*order));
+        if certain {
+            mailbox.certify(over);
+        }
+        certain
+    }
+
+    /// This process has replaced the head of an instance: nobody came in between.
+    pub fn wrote_head(&mut self, instance: &str, old: Option<&Version>, new: Option<&Version>) {
+        let (Some(old), Some(new)) = (old, new) else { return };
+        if let Some(recent) = &mut self.recent {
+            recent.follow(old, new);
+        }
+        if let Some(mailbox) = self.turns.mailboxes.get_mut(instance) {
+            mailbox.follow(old, new);
+        }
+    }
+
+    /// The version of a head that followed this one by nothing but writes of this process.
+    pub fn newest_since(&self, since: Option<Version>) -> Option<Version> {
+        match (&self.recent, since) {
+            (Some(recent), Some(since)) => Some(recent.newest(since)),
+            (_, since) => since,
+        }
     }
 
     /// Whether nobody here works on an instance.
@@ -68,8 +132,8 @@ impl Inner {
         mailbox.is_none_or(|mailbox| mailbox.is_free() && mailbox.reserved.is_none())
     }
 
-    /// Remembers that an instance is claimed already. Its messages must be on the board; those that the same commit made
-    /// are there for sure.
+    /// Remembers that an instance is claimed already. Its messages must be on the board. Those that the same commit made
+    /// are there for sure, and those that this process brought while the head was at the version that the claim replaced.
     pub fn reserve(&mut self, instance: &Arc<str>, reservation: Reservation, made: &[Order]) {
         let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else {
             return;
@@ -79,6 +143,7 @@ impl Inner {
                 letter.certain = true;
             }
         }
+        mailbox.certify(reservation.over.as_ref());
         mailbox.reserved = Some(reservation);
     }
 

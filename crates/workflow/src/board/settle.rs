@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 /// How long a mailbox settles at most.
 const SETTLE_MS: u64 = 2;
+/// The same where many processes share the store: there every turn is one request more, and requests take longer.
+const SETTLE_SHARED_MS: u64 = 12;
 /// How many more activities must be under way.
 const MANY: usize = 8;
 /// How many results are enough.
@@ -39,7 +41,12 @@ impl Inner {
                 let Some(first) = first.filter(|_| mailbox.ready.is_none()) else {
                     return;
                 };
-                let alarm = self.set_alarm(now_ms + SETTLE_MS, Alarm::Settled(Arc::clone(instance)));
+                let settle_ms = if self.recent.is_some() {
+                    SETTLE_SHARED_MS
+                } else {
+                    SETTLE_MS
+                };
+                let alarm = self.set_alarm(now_ms + settle_ms, Alarm::Settled(Arc::clone(instance)));
                 self.set_settling(instance, Some(alarm));
                 self.turns.settling.insert(first, Arc::clone(instance));
             }

@@ -37,6 +37,8 @@ pub struct Letter {
     /// Whether it is there for sure, on a store that many share: because this process has had a lease on the instance
     /// ever since.
     pub certain: bool,
+    /// The version of the instance's head when this process brought the message: while it stands, nobody has taken it.
+    pub since: Option<Version>,
     /// What it is.
     pub sort: Sort,
     /// What it says.
@@ -90,6 +92,8 @@ pub struct Mailbox {
     pin: Pin,
     /// The claim that the commit made which brought its messages.
     pub reserved: Option<super::Reservation>,
+    /// The version of the head when this process last wrote it.
+    pub head: Option<Version>,
     /// Whether there are more messages in the store than were read when the instance was last claimed.
     pub partial: bool,
     /// Under which pin and order it stands among the ready.
@@ -107,6 +111,7 @@ impl Mailbox {
             lapsed: None,
             pin,
             reserved: None,
+            head: None,
             partial: false,
             ready: None,
             settling: None,
@@ -130,11 +135,32 @@ impl Mailbox {
         }
     }
 
+    /// This process has replaced the head: what nobody had taken before, nobody has taken now.
+    pub fn follow(&mut self, old: &Version, new: &Version) {
+        let hidden = self.hidden.values_mut().map(|(letter, _)| letter);
+        for letter in self.visible.values_mut().chain(hidden) {
+            if letter.since.as_ref() == Some(old) {
+                letter.since = Some(new.clone());
+            }
+        }
+        self.head = Some(new.clone());
+    }
+
+    /// Messages that this process brought while the head was at this version are there for sure: it still was.
+    pub fn certify(&mut self, over: Option<&Version>) {
+        let hidden = self.hidden.values_mut().map(|(letter, _)| letter);
+        for letter in self.visible.values_mut().chain(hidden) {
+            letter.certain |= over.is_some() && letter.since.as_ref() == over;
+        }
+    }
+
     /// Anybody may take its messages from now on.
     fn doubt(&mut self) {
         let hidden = self.hidden.values_mut().map(|(letter, _)| letter);
         for letter in self.visible.values_mut().chain(hidden) {
-            letter.certain = false;
+            if std::mem::take(&mut letter.certain) {
+                letter.since.clone_from(&self.head);
+            }
         }
     }
 
@@ -301,7 +327,10 @@ impl Inner {
             return;
         };
         let first = match mailbox.holder {
-            Holder::Nobody if mailbox.settling.is_none() => mailbox.visible.first_key_value().map(|(order, _)| *order),
+            // Whoever is about to claim it with a commit must know first whether that came true.
+            Holder::Nobody if mailbox.settling.is_none() && !self.foreseen.contains(instance) => {
+                mailbox.visible.first_key_value().map(|(order, _)| *order)
+            }
             _ => None,
         };
         let ready = first.map(|order| (mailbox.pin.clone(), order));

@@ -12,6 +12,9 @@ use perennial_store::{Key, Order, Version};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+/// How far into the queue the next activity of an instance is looked for.
+const NEAR: usize = 64;
+
 /// What a worker can do.
 #[derive(Clone, Debug)]
 pub struct WorkWant {
@@ -48,6 +51,8 @@ pub struct Task {
 enum State {
     Ready,
     Hidden(AlarmKey),
+    /// A commit under way may claim it.
+    Aside,
     Claimed(ClaimId),
 }
 
@@ -96,10 +101,10 @@ impl Work {
         self.tasks.get(&order).map(|entry| &entry.task)
     }
 
-    /// Whether somebody here works on an activity.
-    pub fn is_claimed(&self, order: Order) -> bool {
+    /// Whether somebody here works on an activity, or is about to.
+    pub fn is_taken(&self, order: Order) -> bool {
         let entry = self.tasks.get(&order);
-        entry.is_some_and(|entry| matches!(entry.state, State::Claimed(_)))
+        entry.is_some_and(|entry| matches!(entry.state, State::Claimed(_) | State::Aside))
     }
 
     /// Every queued record of an activity.
@@ -300,6 +305,43 @@ impl Inner {
         }
     }
 
+    /// Takes the oldest ready activity of the same instance and tag out of the queue that a commit may claim.
+    pub fn set_next_aside(&mut self, done: &Activity) -> Option<(Order, Task)> {
+        let ready = self.work.ready.get(&done.tag)?;
+        let suits = |order: &&Order| {
+            let entry = self.work.tasks.get(order);
+            entry.is_some_and(|entry| {
+                let task = &entry.task;
+                task.activity.instance == done.instance
+                    && task.reserved_ms == 0
+                    && entry.lapsed.is_none()
+                    && matches!(task.body, Body::Held(_))
+            })
+        };
+        let order = *ready.iter().take(NEAR).find(suits)?;
+        self.unshow(order);
+        let entry = self.work.tasks.get_mut(&order)?;
+        entry.state = State::Aside;
+        Some((order, entry.task.clone()))
+    }
+
+    /// It is known whether the commit has claimed it: at which version, until when, and delivered how often.
+    pub fn put_next_back(&mut self, order: Order, claimed: Option<(Version, u64, u32)>, now_ms: u64) {
+        let Some(entry) = self
+            .work
+            .tasks
+            .get_mut(&order)
+            .filter(|entry| entry.state == State::Aside)
+        else {
+            return;
+        };
+        if let Some((version, until_ms, attempts)) = claimed {
+            (entry.task.version, entry.task.reserved_ms, entry.task.noted) = (version, until_ms, attempts);
+        }
+        entry.state = State::Ready;
+        self.show(order, now_ms);
+    }
+
     /// A claim's lease has run out: others may take the activity, but until they do the claim can be given back.
     pub fn lapse_task(&mut self, order: Order, claim: ClaimId, now_ms: u64) {
         let Some(entry) = self.work.tasks.get_mut(&order) else {
@@ -332,7 +374,7 @@ impl Inner {
         match entry.state {
             State::Hidden(alarm) => self.alarms.cancel(alarm),
             State::Claimed(claim) => self.drop_claim(claim),
-            State::Ready => {}
+            State::Ready | State::Aside => {}
         }
         if let Some(lapsed) = entry.lapsed {
             self.drop_claim(lapsed);

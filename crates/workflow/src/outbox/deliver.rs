@@ -111,6 +111,7 @@ impl Intent {
             noted: attempts,
             old: false,
             certain: true,
+            since: None,
             sort: Sort::of(&self.body.item),
             body: engine.copied_body(&self.body.item, bytes),
             from: Some(Arc::clone(&self.origin)),
@@ -253,9 +254,12 @@ async fn create(
         None => None,
     };
     let (foresight, chance) = foresight.unzip();
-    let joined = joint::commit(engine, ops, chance).await?;
+    let joined = joint::commit(engine, ops, chance.into_iter().collect()).await?;
     let reservation = joined
         .taken
+        .into_iter()
+        .next()
+        .flatten()
         .zip(foresight)
         .zip(first)
         .map(|((version, foresight), first)| (foresight.came_true(engine, &first.instance, version), foresight));

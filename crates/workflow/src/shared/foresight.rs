@@ -98,19 +98,38 @@ impl Foresight {
             Arc::clone(&snapshot),
             engine.clock.now_ms(),
         );
+        let over = snapshot.head.as_ref().map(|(_, version)| version.clone());
+        let before = self.snapshot.head.as_ref().map(|(_, version)| version);
+        engine.board.lock().0.wrote_head(instance, before, over.as_ref());
         Reservation {
             snapshot,
             until_ms: self.until_ms,
+            over,
         }
     }
 }
 
-/// Puts a message on the board that a commit has brought, and the claim that the same commit made.
-pub fn deliver(engine: &Engine, post: &Post, version: Version, reservation: Option<Reservation>) {
+/// The version of an instance's head, as far as this process knows, before it brings a message.
+pub fn known_version(engine: &Engine, instance: &str) -> Option<Version> {
+    let (_, version) = engine.cache.peek(instance)?.head.clone()?;
+    Some(version)
+}
+
+/// Puts a message on the board that a commit has brought while the head was at the version `since`, and the claim that the
+/// same commit made.
+pub fn deliver(
+    engine: &Engine,
+    post: &Post,
+    version: Version,
+    since: Option<Version>,
+    reservation: Option<Reservation>,
+) {
     let pin = engine.known_pin(&post.instance);
+    let mut letter = post.letter(version);
     let (mut board, now_ms) = engine.board.lock();
+    letter.since = board.newest_since(since);
     let ours = board.could_take(&post.instance);
-    board.post(&post.instance, post.order, post.letter(version), pin, now_ms);
+    board.post(&post.instance, post.order, letter, pin, now_ms);
     if let Some(reservation) = reservation.filter(|_| ours) {
         board.reserve(&post.instance, reservation, &[post.order]);
     }

@@ -5,7 +5,7 @@
 
 use crate::engine::Engine;
 use parking_lot::Mutex;
-use perennial_store::{Commit, Committed, Error, Op, Partition, Result, Version};
+use perennial_store::{Commit, Committed, Error, Key, Op, Partition, Result, Version};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -15,14 +15,14 @@ use tokio::sync::oneshot;
 pub struct Joined {
     /// For each of its operations the version that it wrote.
     pub versions: Committed,
-    /// The version that its opportunity wrote, if it was taken.
-    pub taken: Option<Version>,
+    /// For each of its chances the version that it wrote, if it was taken.
+    pub taken: Vec<Option<Version>>,
 }
 
 struct Part {
     ops: Vec<Op>,
-    /// An operation that is made if it can be, and left out if not.
-    chance: Option<Op>,
+    /// Operations each of which is made if it can be, and left out if not.
+    chances: Vec<Option<Op>>,
     answer: oneshot::Sender<Result<Joined>>,
 }
 
@@ -33,14 +33,15 @@ pub struct Joint {
 }
 
 /// Commits `ops`, perhaps together with others of the same partition, each of which happens or fails for itself. The
-/// `chance` is an operation that is made too if its condition holds.
-pub async fn commit(engine: &Arc<Engine>, ops: Vec<Op>, chance: Option<Op>) -> Result<Joined> {
+/// `chances` are operations of which each is made too if its condition holds.
+pub async fn commit(engine: &Arc<Engine>, ops: Vec<Op>, chances: Vec<Op>) -> Result<Joined> {
     let (Some(shared), Some(first)) = (&engine.shared, ops.first()) else {
         return Err(Error::Invalid("a joint commit is not empty".to_string()));
     };
     let partition = first.key().partition.clone();
     let (answer, outcome) = oneshot::channel();
-    let part = Part { ops, chance, answer };
+    let chances = chances.into_iter().map(Some).collect();
+    let part = Part { ops, chances, answer };
     let alone = {
         let mut waiting = shared.joint.waiting.lock();
         match waiting.get_mut(&partition) {
@@ -80,7 +81,7 @@ fn next(engine: &Engine, partition: &Partition) -> Vec<Part> {
     let Some(line) = waiting.get_mut(partition) else {
         return Vec::new();
     };
-    let (mut ops, mut bytes, mut keys, mut count) = (1, 0, HashSet::new(), 0);
+    let (mut ops, mut bytes, mut keys, mut count) = (0, 0, HashSet::new(), 0);
     for part in line.iter() {
         ops += part.ops.len();
         bytes += part
@@ -104,14 +105,26 @@ fn next(engine: &Engine, partition: &Partition) -> Vec<Part> {
 
 /// Makes parts one commit. A part that fails is answered, and the others are tried again.
 async fn together(engine: &Engine, mut parts: Vec<Part>) {
+    let limit = engine.store.limits().ops_per_commit;
     while !parts.is_empty() {
         let mut ops: Vec<Op> = parts.iter().flat_map(|part| part.ops.iter().cloned()).collect();
         let own = ops.len();
-        let chance = parts.iter().position(|part| part.chance.is_some());
-        ops.extend(chance.and_then(|at| parts.get(at)?.chance.clone()));
+        let taken = choose(&parts, limit.saturating_sub(own));
+        ops.extend(
+            taken
+                .iter()
+                .filter_map(|(part, chance)| parts.get(*part)?.chances.get(*chance)?.clone()),
+        );
         match engine.commit(Commit::new(ops)).await {
-            Ok(committed) => return answer(parts, chance, own, &committed),
-            Err(Error::Conflict { op, .. }) if op >= own => parts.iter_mut().for_each(|part| part.chance = None),
+            Ok(committed) => return answer(parts, &taken, own, &committed),
+            Err(Error::Conflict { op, .. }) if op >= own => {
+                let Some((part, chance)) = taken.get(op - own) else {
+                    return;
+                };
+                if let Some(chance) = parts.get_mut(*part).and_then(|part| part.chances.get_mut(*chance)) {
+                    *chance = None;
+                }
+            }
             Err(Error::Conflict { op, reason }) => {
                 let Some((at, op)) = culprit(&parts, op) else { return };
                 let failed = parts.remove(at);
@@ -128,14 +141,33 @@ async fn together(engine: &Engine, mut parts: Vec<Part>) {
     }
 }
 
-fn answer(parts: Vec<Part>, chance: Option<usize>, own: usize, committed: &Committed) {
+/// Which chances go with a commit, at most so many: part and number. No key may come twice.
+fn choose(parts: &[Part], room: usize) -> Vec<(usize, usize)> {
+    let mut keys: HashSet<&Key> = parts.iter().flat_map(|part| part.ops.iter().map(Op::key)).collect();
+    let mut chosen = Vec::new();
+    for (part, chances) in parts.iter().map(|part| &part.chances).enumerate() {
+        for (number, chance) in chances.iter().enumerate() {
+            let Some(chance) = chance else { continue };
+            if chosen.len() < room && keys.insert(chance.key()) {
+                chosen.push((part, number));
+            }
+        }
+    }
+    chosen
+}
+
+fn answer(parts: Vec<Part>, taken: &[(usize, usize)], own: usize, committed: &Committed) {
     let mut versions = committed.versions.iter().take(own).cloned();
     for (at, part) in parts.into_iter().enumerate() {
+        let made = |number: usize| {
+            let place = taken.iter().position(|taken| *taken == (at, number))?;
+            committed.version(own + place).cloned()
+        };
         let joined = Joined {
             versions: Committed {
                 versions: versions.by_ref().take(part.ops.len()).collect(),
             },
-            taken: committed.version(own).filter(|_| chance == Some(at)).cloned(),
+            taken: (0..part.chances.len()).map(made).collect(),
         };
         part.answer.send(Ok(joined)).ok();
     }

@@ -304,6 +304,7 @@ fn learn_letter(engine: &Engine, record: Record, place: Place, envelope: Option<
         noted: attempts,
         old: false,
         certain: false,
+        since: None,
         from: from.map(|from| Arc::new(Origin::new(from, Fate::Unknown))),
         sort,
         // It is read when its instance is claimed.

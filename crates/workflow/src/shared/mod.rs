@@ -10,7 +10,7 @@ mod handover;
 pub mod joint;
 mod lookout;
 
-pub use foresight::{Arrival, Foresight, deliver};
+pub use foresight::{Arrival, Foresight, deliver, known_version};
 pub use handover::see_through;
 use joint::Joint;
 pub use lookout::{Lookout, look_first, look_now, watch};
@@ -101,13 +101,14 @@ pub fn lasts(until_ms: u64, now_ms: u64, lock: Duration) -> bool {
     until_ms >= later(now_ms, lock)
 }
 
-/// Refuses a store that cannot serve.
+/// Begins to work on a store, or refuses one that cannot serve.
 pub fn check(engine: &Engine) -> Result<()> {
     let ops = engine.store.limits().ops_per_commit;
     if ops < 16 {
         let why = format!("the workflow engine needs a store that commits 16 operations at once; this one takes {ops}");
         return Err(Error::Invalid(why));
     }
+    engine.outbox.open();
     Ok(())
 }
 

@@ -104,6 +104,7 @@ fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<Ground> {
         instance,
         handed,
         snapshot: Some(snapshot),
+        ..
     } = claim.subject.clone()
     else {
         return None;
@@ -301,8 +302,15 @@ fn settle(engine: &Arc<Engine>, ground: &Ground, plan: Plan, committed: &Committ
     board.pin(instance, pin);
     if let (Some(lease), Some(snapshot), Some(_)) = (&ground.lease, snapshot, claim) {
         let until_ms = lease.until_ms;
-        board.reserve(instance, Reservation { snapshot, until_ms }, &made);
+        let reservation = Reservation {
+            snapshot,
+            until_ms,
+            over: None,
+        };
+        board.reserve(instance, reservation, &made);
     }
+    let before = ground.snapshot.head.as_ref().map(|(_, version)| version);
+    board.wrote_head(instance, before, committed.version(0));
     if let Some(claim) = claim {
         board.drop_claim(claim);
         board.let_go(instance, claim, now_ms);

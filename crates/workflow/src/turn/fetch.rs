@@ -181,6 +181,7 @@ fn take(
         instance: Arc::clone(&instance),
         handed: Vec::new(),
         snapshot: None,
+        window: window.clone(),
     };
     let claim = board.make_claim(subject, later(now_ms, lock));
     let most = messages_per_turn(engine.store.limits().ops_per_commit);
@@ -223,7 +224,7 @@ async fn prepare(
         Some(shared) => read_shared(engine, shared, &mut taken, window, lock).await,
     };
     match prepared {
-        Ok(Some(prepared)) => Ok(hand_out(engine, taken, prepared, lock)),
+        Ok(Some(prepared)) => Ok(hand_out(engine, taken, prepared, window, lock)),
         Ok(None) => Ok(None),
         Err(Error::Corrupt(why)) => {
             error!(instance = %taken.instance, why, "something of an instance cannot be read: it is set aside");
@@ -328,7 +329,7 @@ async fn read_shared(
     }))
 }
 
-fn hand_out(engine: &Engine, mut taken: Taken, prepared: Prepared, lock: Duration) -> Option<Fetched> {
+fn hand_out(engine: &Engine, mut taken: Taken, prepared: Prepared, window: &Window, lock: Duration) -> Option<Fetched> {
     let handed = taken.handed();
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
@@ -345,6 +346,7 @@ fn hand_out(engine: &Engine, mut taken: Taken, prepared: Prepared, lock: Duratio
             instance: Arc::clone(&taken.instance),
             handed,
             snapshot: Some(Arc::clone(&prepared.snapshot)),
+            window: window.clone(),
         };
     }
     taken.kept = true;

@@ -102,6 +102,7 @@ fn borrow(engine: &Engine, id: ClaimId, passes: impl Fn(&Claim) -> bool) -> Opti
         instance,
         handed,
         snapshot: Some(snapshot),
+        ..
     } = claim.subject.clone()
     else {
         return None;

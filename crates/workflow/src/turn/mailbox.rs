@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::outbox::{Fate, Origin};
 use crate::records::envelope::Envelope;
 use crate::records::head::Head;
-use crate::records::{message, partition, queues, tomb};
+use crate::records::{instance_of, message, partition, queues, tomb};
 use crate::recover;
 use crate::redo::messages_per_turn;
 use duroxide::INITIAL_EXECUTION_ID;
@@ -18,6 +18,8 @@ const PAGE: usize = 100;
 /// Reads the messages of an instance that are ready, in order of arrival, as many as one turn may consume. The board
 /// learns of all that were read. If some are `parked`, those that must wait for the next turn come back into the queue.
 pub async fn read(engine: &Engine, instance: &Arc<str>, parked: bool) -> Result<(Vec<(Order, Letter)>, Vec<WorkItem>)> {
+    // What comes while the store is asked may not be in its answer.
+    let before = engine.board.lock().0.orders(instance);
     let most = messages_per_turn(engine.store.limits().ops_per_commit);
     let now_ms = engine.clock.now_ms();
     let mut query = ScanQuery::under(partition(instance), message::root(), PAGE);
@@ -50,7 +52,7 @@ pub async fn read(engine: &Engine, instance: &Arc<str>, parked: bool) -> Result<
     }
     unpark(engine, instance, left).await?;
     let (mut board, now_ms) = engine.board.lock();
-    board.restock(instance, &all, until, now_ms);
+    board.restock(instance, &all, &before, until, now_ms);
     Ok((ready, items))
 }
 
@@ -89,6 +91,14 @@ async fn understand(engine: &Engine, record: Record) -> Result<Option<(Order, Le
         Err(other) => return Err(other),
     };
     let bytes = record.body.len();
+    // What this process knows of the intent is worth more than what the message tells.
+    let known = engine
+        .board
+        .lock()
+        .0
+        .origin(instance_of(&record.key.partition), place.order, &record.key.id);
+    let told = envelope.from.map(|from| Arc::new(Origin::new(from, Fate::Unknown)));
+    let from = known.or(told);
     let letter = Letter {
         id: record.key.id,
         version: record.version,
@@ -97,7 +107,8 @@ async fn understand(engine: &Engine, record: Record) -> Result<Option<(Order, Le
         noted: envelope.attempts,
         old: false,
         certain: true,
-        from: envelope.from.map(|from| Arc::new(Origin::new(from, Fate::Unknown))),
+        since: None,
+        from,
         sort: Sort::of(&envelope.item),
         body: engine.copied_body(&envelope.item, bytes),
     };

@@ -53,11 +53,11 @@ pub async fn secure(
         }
     }
     let claimed = claim(engine, shared, taken, window, lock).await?;
-    let Claimed::Ours(snapshot) = claimed else {
+    let Claimed::Ours(snapshot, over) = claimed else {
         return Ok(match claimed {
             Claimed::Busy(until_ms) => Secured::Busy(until_ms),
             Claimed::Pinned(pin) => Secured::Pinned(pin),
-            Claimed::Ours(_) => Secured::Nothing,
+            Claimed::Ours(..) => Secured::Nothing,
         });
     };
     if mutation::is(Mutation::TrustHints) {
@@ -65,8 +65,19 @@ pub async fn secure(
         return Ok(Secured::Ours(snapshot, messages));
     }
     let parked = snapshot.head.as_ref().is_some_and(|(head, _)| head.parked);
-    let (letters, messages) = mailbox::read(engine, &taken.instance, parked).await?;
-    taken.letters = letters;
+    let messages = if !parked
+        && engine
+            .board
+            .lock()
+            .0
+            .is_certain(&taken.instance, &taken.letters, over.as_ref())
+    {
+        super::fetch::open(engine, taken).await?
+    } else {
+        let (letters, messages) = mailbox::read(engine, &taken.instance, parked).await?;
+        taken.letters = letters;
+        messages
+    };
     if taken.letters.is_empty() {
         release(engine, &taken.instance, &snapshot).await?;
         return Ok(Secured::Nothing);
@@ -99,7 +110,9 @@ pub async fn extend(
     let op = Op::Replace(head.draft(Head::key(instance))?, version.clone());
     match engine.commit(Commit::new(vec![op])).await {
         Ok(committed) => {
-            let snapshot = Arc::new(snapshot.with_head(head, crate::queued::written(&committed, 0)));
+            let now = crate::queued::written(&committed, 0);
+            engine.board.lock().0.wrote_head(instance, Some(version), Some(&now));
+            let snapshot = Arc::new(snapshot.with_head(head, now));
             engine.cache.put(
                 instance,
                 slot_of(instance),
@@ -114,7 +127,8 @@ pub async fn extend(
 }
 
 enum Claimed {
-    Ours(Arc<Snapshot>),
+    /// The instance, and the version of its head if all of it was known before.
+    Ours(Arc<Snapshot>, Option<Version>),
     Busy(u64),
     Pinned(Pin),
 }
@@ -192,6 +206,7 @@ async fn claim(
         head.lease = Some(shared.lease(now_ms, lock));
         head.deliveries += u32::from(!mutation::is(Mutation::SkipAttempt));
         let draft = head.draft(Head::key(instance))?;
+        let replaced = version.clone();
         let op = match version {
             _ if mutation::is(Mutation::IgnoreLease) => Op::Put(draft),
             Some(version) => Op::Replace(draft, version),
@@ -200,6 +215,12 @@ async fn claim(
         match engine.commit(Commit::new(vec![op])).await {
             Ok(committed) => {
                 let version = crate::queued::written(&committed, 0);
+                engine
+                    .board
+                    .lock()
+                    .0
+                    .wrote_head(instance, replaced.as_ref(), Some(&version));
+                let over = matches!(belief, Belief::Whole(_)).then(|| version.clone());
                 let snapshot = match belief {
                     Belief::Whole(snapshot) => snapshot.with_head(head, version),
                     Belief::Head(_) => instance::load_rest(&*engine.store, &partition(instance), head, version).await?,
@@ -211,7 +232,7 @@ async fn claim(
                     Arc::clone(&snapshot),
                     engine.clock.now_ms(),
                 );
-                return Ok(Claimed::Ours(snapshot));
+                return Ok(Claimed::Ours(snapshot, over));
             }
             Err(Error::Conflict { .. }) => belief = Belief::Head(read_head(engine, instance).await?),
             Err(other) => return Err(other),

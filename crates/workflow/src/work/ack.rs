@@ -1,5 +1,6 @@
 //! Finishing an activity: its record goes and its result comes, in one commit.
 
+use super::next::Next;
 use crate::board::{ClaimId, Subject, Task};
 use crate::engine::Engine;
 use crate::error::{dead_token, from_store, wrong_item};
@@ -125,7 +126,8 @@ async fn finish(
     }
 }
 
-/// Ends an activity where many processes share the store: perhaps in one commit with others of its instance.
+/// Ends an activity where many processes share the store: perhaps in one commit with others of its instance, and with
+/// the claim of the next one that its worker can have.
 async fn finish_shared(
     engine: &Arc<Engine>,
     id: ClaimId,
@@ -133,16 +135,23 @@ async fn finish_shared(
     task: Task,
     post: Option<(Post, Op)>,
 ) -> Result<(), ProviderError> {
+    let failed = |e: Error| from_store(OPERATION, &e);
     let mut ops = vec![Op::Delete(task.key.clone(), task.version.clone())];
     let (post, intents) = address(engine, &task, post, &mut ops);
+    let since = post
+        .as_ref()
+        .and_then(|post| shared::known_version(engine, &post.instance));
     let foresight = match &post {
-        Some(post) => Foresight::of(engine, &Arrival::from(post)).map_err(|e| from_store(OPERATION, &e))?,
+        Some(post) => Foresight::of(engine, &Arrival::from(post)).map_err(failed)?,
         None => None,
     };
-    let (foresight, chance) = foresight.unzip();
-    match joint::commit(engine, ops, chance).await {
+    let (foresight, head) = foresight.unzip();
+    let (next, claim) = Next::of(engine, &task).map_err(failed)?.unzip();
+    let heads = usize::from(head.is_some());
+    match joint::commit(engine, ops, head.into_iter().chain(claim).collect()).await {
         Ok(joined) => {
             engine.meters.activities.increment(1);
+            let made = |chance: usize| joined.taken.get(chance).cloned().flatten();
             {
                 let (mut board, now_ms) = engine.board.lock();
                 if let Some(session) = &task.activity.session {
@@ -150,13 +159,16 @@ async fn finish_shared(
                 }
                 board.withdraw(order);
             }
+            if let Some(next) = next {
+                next.settle(made(heads));
+            }
             outbox::dispatch(engine, &task.key.partition, intents);
             let Some(post) = post else { return Ok(()) };
-            let reservation = joined
-                .taken
+            let reservation = made(0)
+                .filter(|_| heads > 0)
                 .zip(foresight.as_ref())
                 .map(|(version, foresight)| foresight.came_true(engine, &post.instance, version));
-            shared::deliver(engine, &post, written(&joined.versions, 1), reservation);
+            shared::deliver(engine, &post, written(&joined.versions, 1), since, reservation);
             Ok(())
         }
         // It was cancelled, or another process has it.

@@ -111,12 +111,22 @@ impl Taken {
         self.kept = true;
     }
 
-    /// The activity is gone, or another process has it.
+    /// The activity is not at the version that it was thought to be at: it is gone, or another process has it. But if this
+    /// process has learnt of a newer version meanwhile, by a claim that was answered late, that one counts.
     fn withdraw(&mut self) {
         let engine = Arc::clone(&self.engine);
         let (mut board, now_ms) = engine.board.lock();
         self.give_back_session(&mut board, now_ms);
-        board.withdraw(self.order);
+        if board
+            .work()
+            .task(self.order)
+            .is_some_and(|task| task.version != self.task.version)
+        {
+            board.put_back(self.order, self.claim, None, true, now_ms);
+            board.drop_claim(self.claim);
+        } else {
+            board.withdraw(self.order);
+        }
         self.kept = true;
     }
 

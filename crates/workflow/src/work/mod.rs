@@ -3,6 +3,7 @@
 mod ack;
 mod fetch;
 mod hold;
+mod next;
 mod secure;
 mod sessions;
 

@@ -69,7 +69,7 @@ pub async fn write(
     } else {
         Op::Replace(draft, version)
     };
-    match joint::commit(engine, vec![op], None).await {
+    match joint::commit(engine, vec![op], Vec::new()).await {
         Ok(joined) => {
             let version = written(&joined.versions, 0);
             engine.board.lock().0.noted_task(order, attempts, version.clone());
