@@ -68,7 +68,7 @@ impl Intent {
         *self.state.lock() == state
     }
 
-    fn become_(&self, state: State) {
+    fn set(&self, state: State) {
         *self.state.lock() = state;
     }
 
@@ -157,6 +157,7 @@ async fn remove(engine: &Engine, sender: &Partition, intents: impl Iterator<Item
         return Ok(());
     }
     engine.commit(Commit::new(ops)).await?;
+    engine.meters.deliveries.increment(gone.len() as u64);
     let now_ms = engine.clock.now_ms();
     let alone = engine.store.sharing() == Sharing::Exclusive;
     for intent in gone.iter().filter(|intent| intent.origin.fate() == Fate::Going) {
@@ -196,20 +197,20 @@ async fn serve(engine: &Arc<Engine>, sender: &Partition, target: &str, mut group
                             reservation.map(|(reservation, _)| reservation.clone()),
                         );
                     }
-                    intent.become_(State::Delivered);
+                    intent.set(State::Delivered);
                 }
                 return Ok(());
             }
             Err(Error::Conflict { op, .. }) if op < group.len() => {
                 let met = group.remove(op);
                 meet(engine, &target, met).await?;
-                met.become_(State::Delivered);
+                met.set(State::Delivered);
             }
             Err(error) if !is_hopeless(&error) => return Err(error),
             Err(error) if group.len() == 1 => {
                 for intent in group.drain(..) {
                     set_aside(engine, sender, intent, &error).await?;
-                    intent.become_(State::Aside);
+                    intent.set(State::Aside);
                 }
             }
             // One of them is at fault: the others must not suffer.

@@ -20,7 +20,7 @@ pub use consume::{consumption, farewell, goodbye, sweep};
 pub use courier::{dispatch, flush};
 pub use deliver::Intent;
 pub use lines::Lines;
-pub use origin::{Fate, Origin, known};
+pub use origin::{Fate, Origin, known, origin};
 
 use crate::chores::{Topic, topic_of};
 use crate::engine::Engine;

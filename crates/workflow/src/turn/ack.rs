@@ -317,7 +317,8 @@ fn settle(engine: &Arc<Engine>, ground: &Ground, plan: Plan, committed: &Committ
     }
     drop(board);
     outbox::dispatch(engine, &partition(instance), plan.intents);
-    if plan.tombs {
+    if plan.tombs > 0 {
+        engine.meters.tombs.increment(plan.tombs as u64);
         engine.housekeeper.call(engine);
     }
 }
