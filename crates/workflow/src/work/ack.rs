@@ -112,7 +112,7 @@ async fn finish(
                 board.post(&post.instance, post.order, post.letter(version), pin, now_ms);
             }
             drop(board);
-            outbox::dispatch(engine, &task.key.partition, intents);
+            outbox::dispatch(engine, &task.key.partition, intents, &committed);
             Ok(())
         }
         Err(error) => {
