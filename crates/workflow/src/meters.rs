@@ -22,6 +22,12 @@ pub struct Meters {
     pub lapses: Counter,
     /// Records set aside because they cannot be read.
     pub quarantined: Counter,
+    /// Messages to other instances that left an outbox.
+    pub deliveries: Counter,
+    /// Messages from an outbox that left a tombstone.
+    pub tombs: Counter,
+    /// Turns that were larger than a commit.
+    pub staged: Counter,
     /// Messages that wait.
     pub turn_depth: Gauge,
     /// Activities that wait.
@@ -53,6 +59,18 @@ impl Meters {
             "perennial_workflow_quarantined_total",
             "Queued records that cannot be read"
         );
+        describe_counter!(
+            "perennial_workflow_deliveries_total",
+            "Messages to other instances that left an outbox"
+        );
+        describe_counter!(
+            "perennial_workflow_tombstones_total",
+            "Messages from an outbox that left a tombstone"
+        );
+        describe_counter!(
+            "perennial_workflow_staged_turns_total",
+            "Turns that were larger than a commit"
+        );
         describe_gauge!(
             "perennial_workflow_queue_depth",
             "Messages (queue=turn) and activities (queue=work) that wait"
@@ -74,6 +92,9 @@ impl Meters {
             cache_misses: counter!("perennial_workflow_cache_misses_total"),
             lapses: counter!("perennial_workflow_lapses_total"),
             quarantined: counter!("perennial_workflow_quarantined_total"),
+            deliveries: counter!("perennial_workflow_deliveries_total"),
+            tombs: counter!("perennial_workflow_tombstones_total"),
+            staged: counter!("perennial_workflow_staged_turns_total"),
             turn_depth: gauge!("perennial_workflow_queue_depth", "queue" => "turn"),
             work_depth: gauge!("perennial_workflow_queue_depth", "queue" => "work"),
             turn_wait: histogram!("perennial_workflow_wait_seconds", "queue" => "turn"),

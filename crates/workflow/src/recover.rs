@@ -4,10 +4,11 @@ use crate::board::{Letter, Sort, Task};
 use crate::chores;
 use crate::engine::Engine;
 use crate::mutation::{self, Mutation};
-use crate::outbox::{Fate, Origin};
+use crate::outbox;
 use crate::records::envelope::Envelope;
 use crate::records::work::Activity;
 use crate::records::{instance_of, message, queues};
+use crate::redo;
 use perennial_store::{
     Commit, Draft, DueQuery, Error, Key, Lane, Limits, Op, Order, Partition, Place, Record, RecordId, Result, Sharing,
     Topics,
@@ -34,6 +35,7 @@ pub async fn recover(engine: &Arc<Engine>) -> Result<()> {
         let why = "the workflow engine needs a store that is its own";
         return Err(Error::Invalid(why.to_string()));
     }
+    redo::check_limits(&engine.store.limits())?;
     chores::run_all(engine).await?;
     engine.outbox.open();
     let clean = engine.store.get(&clean_marker()).await?.is_some();
@@ -137,8 +139,7 @@ fn put_on_board(engine: &Engine, record: Record, queued: Queued, clean: bool) {
                 since: None,
                 sort: Sort::of(&envelope.item),
                 body: engine.body(envelope.item, bytes),
-                // Every intent that was stored has been delivered by now, and this process is the only one.
-                from: envelope.from.map(|from| Arc::new(Origin::new(from, Fate::Gone))),
+                from: envelope.from.map(|from| outbox::origin(engine, from)),
             };
             let pin = engine.known_pin(&instance);
             let (mut board, now_ms) = engine.board.lock();

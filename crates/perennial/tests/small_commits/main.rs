@@ -7,12 +7,15 @@
     clippy::disallowed_methods
 )]
 
+mod budget;
 mod clock;
+mod crowded;
 mod deletion;
 mod kit;
 mod large;
 mod messages;
 mod mutations;
+mod pruning;
 mod quiet;
 mod store;
 mod world;

@@ -1,6 +1,5 @@
 //! Short words for long provider calls.
 
-use crate::Harness;
 use std::time::Duration;
 
 use duroxide::providers::{
@@ -8,6 +7,8 @@ use duroxide::providers::{
     TagFilter, WorkItem,
 };
 use duroxide::{Event, EventKind};
+
+use crate::Harness;
 
 /// A lease that outlasts any test.
 pub(super) const LEASE: Duration = Duration::from_secs(60);

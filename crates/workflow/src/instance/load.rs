@@ -38,7 +38,8 @@ pub async fn load_rest(store: &dyn Store, partition: &Partition, head: Head, ver
             ..Snapshot::default()
         });
     }
-    let history = match history_of(store, partition, head.execution.id).await {
+    // A turn that is committed while this is read is none of this head's, and must not be half of what is read.
+    let history = match history_before(store, partition, head.execution.id, head.turns).await {
         Ok(history) => history,
         Err(Error::Corrupt(why)) => History::damaged(why),
         Err(other) => return Err(other),
@@ -63,9 +64,16 @@ pub async fn load_rest(store: &dyn Store, partition: &Partition, head: Head, ver
 
 /// Reads the history of one execution.
 pub async fn history_of(store: &dyn Store, partition: &Partition, execution: u64) -> Result<History> {
+    history_before(store, partition, execution, u64::MAX).await
+}
+
+/// Reads the history of one execution, as far as the turns before `turn` have written it.
+async fn history_before(store: &dyn Store, partition: &Partition, execution: u64, turn: u64) -> Result<History> {
     let mut pages = Vec::new();
     for record in everything_under(store, partition, Page::of_execution(execution)).await? {
-        pages.push(Arc::new(decode::<Page>(&record)?));
+        if Page::turn_of(&record.key).is_none_or(|written| written < turn) {
+            pages.push(Arc::new(decode::<Page>(&record)?));
+        }
     }
     Ok(History::new(pages))
 }

@@ -3,7 +3,7 @@
 use super::deliver::{Intent, carry};
 use crate::engine::{BREATHER, Engine};
 use crate::records::intent;
-use perennial_store::{Clock, Error, Partition, Result, ScanQuery};
+use perennial_store::{Clock, Commit, Committed, Draft, Error, Op, Partition, Record, Result, ScanQuery, Sharing};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use tokio::runtime::Handle;
@@ -13,10 +13,11 @@ use tracing::{error, warn};
 const PAGE: usize = 1_000;
 
 /// Sends a courier with the intents of a turn that has become durable.
-pub fn dispatch(engine: &Arc<Engine>, sender: &Partition, intents: Vec<Intent>) {
+pub fn dispatch(engine: &Arc<Engine>, sender: &Partition, intents: Vec<Intent>, committed: &Committed) {
     if intents.is_empty() {
         return;
     }
+    intents.iter().for_each(|intent| intent.stored(committed));
     // Queued here and not by the courier, so that a later turn's intents cannot come before these.
     let mut queues = engine.outbox.queues.lock();
     queues.entry(sender.clone()).or_default().extend(intents);
@@ -93,16 +94,41 @@ pub async fn flush(engine: &Arc<Engine>, sender: &Partition) -> Result<bool> {
     loop {
         let page = engine.store.scan(&query).await?;
         let mut found = VecDeque::with_capacity(page.records.len());
+        let mut is_taken = false;
         for record in &page.records {
             match Intent::found(record) {
-                Ok(intent) => found.push_back(intent),
+                Ok(intent) if claim(engine, record).await? => found.push_back(intent),
+                // What comes after it must not overtake it.
+                Ok(_) => {
+                    is_taken = true;
+                    break;
+                }
                 Err(why) => error!(%sender, %why, "an intent cannot be read: it is left alone"),
             }
         }
         carry(engine, sender, &mut found).await?;
         match page.next {
+            _ if is_taken => return Ok(false),
             Some(next) => query.after = Some(next),
             None => return Ok(true),
         }
+    }
+}
+
+/// Writes an intent again before it is delivered by who did not write it, so that its writer takes note; `false` if
+/// somebody else has it. Who has the store to itself need not.
+async fn claim(engine: &Engine, record: &Record) -> Result<bool> {
+    if engine.store.sharing() == Sharing::Exclusive {
+        return Ok(true);
+    }
+    let mut draft = Draft::new(record.key.clone(), record.body.clone());
+    draft.place.clone_from(&record.place);
+    if let Some(place) = &mut draft.place {
+        place.due_ms = engine.clock.now_ms() + intent::PATIENCE_MS;
+    }
+    let replace = Op::Replace(draft, record.version.clone());
+    match engine.commit(Commit::new(vec![replace])).await {
+        Err(Error::Conflict { .. }) => Ok(false),
+        outcome => outcome.map(|_| true),
     }
 }

@@ -20,10 +20,6 @@ use tracing::error;
 /// How many targets are served at once.
 const AT_ONCE: usize = 16;
 
-/// How long before others may deliver an intent its writer must be done to know that nobody does: more than the clocks
-/// of two processes differ.
-const MARGIN_MS: u64 = 2_000;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Waiting,
@@ -35,17 +31,27 @@ enum State {
 /// An intent on its way.
 pub struct Intent {
     body: Body,
-    /// When it was written.
-    written_ms: u64,
+    /// Which operation of its turn's commit creates it.
+    op: usize,
+    /// Its record as this process wrote it; `None` if somebody else may have it.
+    version: Mutex<Option<Version>>,
     origin: Arc<Origin>,
     state: Mutex<State>,
 }
 
 impl Intent {
-    /// An intent that the turn of `sender` creates which is being drawn up, and the operation that does.
-    pub fn new(sender: &Partition, body: Body, now_ms: u64) -> Result<(Self, Op)> {
+    /// An intent of `sender` that operation `op` of a commit will create, and that operation.
+    pub fn new(sender: &Partition, body: Body, op: usize, now_ms: u64) -> Result<(Self, Op)> {
         let create = Op::Create(body.draft(sender, now_ms)?);
-        Ok((Self::of(sender, body, now_ms, Fate::Going), create))
+        Ok((Self::of(sender, body, op, Fate::Going), create))
+    }
+
+    /// The commit that creates it is durable.
+    pub fn stored(&self, committed: &Committed) {
+        match committed.version(self.op) {
+            Some(version) => *self.version.lock() = Some(version.clone()),
+            None => self.origin.tell(Fate::Unknown),
+        }
     }
 
     /// An intent that was found.
@@ -54,11 +60,12 @@ impl Intent {
         Ok(Self::of(&record.key.partition, body, 0, Fate::Unknown))
     }
 
-    fn of(sender: &Partition, body: Body, written_ms: u64, fate: Fate) -> Self {
+    fn of(sender: &Partition, body: Body, op: usize, fate: Fate) -> Self {
         let from = intent::from(sender, Order(body.order));
         Self {
             body,
-            written_ms,
+            op,
+            version: Mutex::default(),
             origin: Arc::new(Origin::new(from, fate)),
             state: Mutex::new(State::Waiting),
         }
@@ -68,7 +75,7 @@ impl Intent {
         *self.state.lock() == state
     }
 
-    fn become_(&self, state: State) {
+    fn set(&self, state: State) {
         *self.state.lock() = state;
     }
 
@@ -147,23 +154,36 @@ pub async fn carry(engine: &Arc<Engine>, sender: &Partition, intents: &mut VecDe
 }
 
 /// Removes intents that were delivered.
+///
+/// Whoever else delivers an intent writes it again first. So who removes it as it wrote it knows that nobody else has
+/// delivered it, or ever will.
 async fn remove(engine: &Engine, sender: &Partition, intents: impl Iterator<Item = &Intent>) -> Result<()> {
     let gone: Vec<&Intent> = intents.collect();
-    let ops: Vec<Op> = gone
-        .iter()
-        .map(|gone| Op::Remove(intent::key(sender, Order(gone.body.order))))
-        .collect();
-    if ops.is_empty() {
+    if gone.is_empty() {
         return Ok(());
     }
-    engine.commit(Commit::new(ops)).await?;
-    let now_ms = engine.clock.now_ms();
-    let alone = engine.store.sharing() == Sharing::Exclusive;
+    loop {
+        let removal = |gone: &&Intent| {
+            let key = intent::key(sender, Order(gone.body.order));
+            match gone.version.lock().clone() {
+                Some(version) => Op::Delete(key, version),
+                None => Op::Remove(key),
+            }
+        };
+        match engine.commit(Commit::new(gone.iter().map(removal).collect())).await {
+            Err(Error::Conflict { op, .. }) => match gone.get(op) {
+                Some(lost) => {
+                    *lost.version.lock() = None;
+                    lost.origin.tell(Fate::Unknown);
+                }
+                None => return Ok(()),
+            },
+            outcome => break outcome.map(|_| ())?,
+        }
+    }
+    engine.meters.deliveries.increment(gone.len() as u64);
     for intent in gone.iter().filter(|intent| intent.origin.fate() == Fate::Going) {
-        let early = now_ms + MARGIN_MS < intent.written_ms + intent::PATIENCE_MS;
-        intent
-            .origin
-            .tell(if alone || early { Fate::Gone } else { Fate::Unknown });
+        intent.origin.tell(Fate::Gone);
     }
     Ok(())
 }
@@ -196,20 +216,20 @@ async fn serve(engine: &Arc<Engine>, sender: &Partition, target: &str, mut group
                             reservation.map(|(reservation, _)| reservation.clone()),
                         );
                     }
-                    intent.become_(State::Delivered);
+                    intent.set(State::Delivered);
                 }
                 return Ok(());
             }
             Err(Error::Conflict { op, .. }) if op < group.len() => {
                 let met = group.remove(op);
                 meet(engine, &target, met).await?;
-                met.become_(State::Delivered);
+                met.set(State::Delivered);
             }
             Err(error) if !is_hopeless(&error) => return Err(error),
             Err(error) if group.len() == 1 => {
                 for intent in group.drain(..) {
                     set_aside(engine, sender, intent, &error).await?;
-                    intent.become_(State::Aside);
+                    intent.set(State::Aside);
                 }
             }
             // One of them is at fault: the others must not suffer.

@@ -20,7 +20,7 @@ pub use consume::{consumption, farewell, goodbye, sweep};
 pub use courier::{dispatch, flush};
 pub use deliver::Intent;
 pub use lines::Lines;
-pub use origin::{Fate, Origin, known};
+pub use origin::{Fate, Origin, known, origin};
 
 use crate::chores::{Topic, topic_of};
 use crate::engine::Engine;
@@ -89,7 +89,7 @@ pub fn detour(engine: &Engine, sender: &Partition, post: &Post, create: &Op) -> 
         due_ms: post.due_ms,
         order: post.order.0,
     };
-    Intent::new(sender, body, engine.clock.now_ms()).ok()
+    Intent::new(sender, body, post.op, engine.clock.now_ms()).ok()
 }
 
 /// Does a due chore of the outbox: delivers an intent that was left behind, or removes a tombstone.

@@ -1,6 +1,9 @@
 //! Where a message came from, and what is known of its intent.
 
+use crate::engine::Engine;
 use crate::records::envelope::From;
+use perennial_store::Sharing;
+use std::sync::Arc;
 use tokio::sync::watch;
 
 /// What is known of an intent.
@@ -40,6 +43,16 @@ impl Origin {
     pub fn tell(&self, fate: Fate) {
         self.fate.send_replace(fate);
     }
+}
+
+/// The intent of a message that was found in the store.
+pub fn origin(engine: &Engine, from: From) -> Arc<Origin> {
+    // Who has a store to itself delivers every intent that it finds before it looks for messages.
+    let fate = match engine.store.sharing() {
+        Sharing::Exclusive => Fate::Gone,
+        Sharing::Shared => Fate::Unknown,
+    };
+    Arc::new(Origin::new(from, fate))
 }
 
 /// Waits until it is known what became of an intent.

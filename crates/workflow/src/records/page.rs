@@ -28,6 +28,12 @@ impl Page {
         Key::new(partition.clone(), Self::of_execution(execution).number(turn))
     }
 
+    /// The turn whose page is at `key`.
+    pub fn turn_of(key: &Key) -> Option<u64> {
+        let turn = key.id.below(&Self::root())?.split('/').nth(1)?;
+        u64::from_str_radix(turn, 16).ok()
+    }
+
     /// The record to write.
     pub fn draft(&self, key: Key) -> Result<Draft> {
         Ok(Draft::new(key, encode(self)?))

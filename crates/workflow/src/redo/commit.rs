@@ -28,6 +28,7 @@ pub async fn commit(engine: &Engine, head: &Head, commit: Commit) -> Result<Outc
     let (first, mut rest) = stage(engine, head, commit, limit)?;
     let _turn = engine.rolling.enter(rest.partition()).await;
     let committed = engine.commit(first).await?;
+    engine.meters.staged.increment(1);
     rest.began(committed);
     match rest.roll(engine).await {
         Ok(()) => Ok(Outcome::Done(rest.committed())),

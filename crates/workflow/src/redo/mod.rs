@@ -19,15 +19,30 @@ use crate::mutation::{self, Mutation};
 use crate::records::decode;
 use crate::records::head::Head;
 use crate::records::redo::Redo;
-use perennial_store::{Error, Partition, Result};
+use perennial_store::{Error, Limits, Partition, Result};
 
 /// How long the process that committed a turn has to roll it forward before others do.
 const PATIENCE_MS: u64 = 5_000;
 
+/// What a turn's first commit holds beside the messages that it consumes: the head, the record of the rest, and some room
+/// for what else it must not do without.
+const ROOM: usize = 8;
+
 /// How many messages a turn may consume, so that all of them go with its first commit.
 pub fn messages_per_turn(ops_per_commit: usize) -> usize {
-    // The head, the record of the rest, and some room for what else a commit must not do without.
-    ops_per_commit.saturating_sub(8).max(1)
+    ops_per_commit.saturating_sub(ROOM).max(1)
+}
+
+/// Refuses a store whose commits are too small to be of use.
+pub fn check_limits(limits: &Limits) -> Result<()> {
+    if limits.ops_per_commit > ROOM {
+        return Ok(());
+    }
+    let why = format!(
+        "the workflow engine needs more than {ROOM} operations in a commit, and this store has {}",
+        limits.ops_per_commit
+    );
+    Err(Error::Invalid(why))
 }
 
 /// Rolls forward what is pending of an instance, if anything is.

@@ -316,8 +316,9 @@ fn settle(engine: &Arc<Engine>, ground: &Ground, plan: Plan, committed: &Committ
         board.let_go(instance, claim, now_ms);
     }
     drop(board);
-    outbox::dispatch(engine, &partition(instance), plan.intents);
-    if plan.tombs {
+    outbox::dispatch(engine, &partition(instance), plan.intents, committed);
+    if plan.tombs > 0 {
+        engine.meters.tombs.increment(plan.tombs as u64);
         engine.housekeeper.call(engine);
     }
 }

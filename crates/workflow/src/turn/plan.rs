@@ -53,8 +53,8 @@ pub struct Plan {
     pub withdrawn: Vec<Order>,
     /// Messages to other instances that the commit only intends.
     pub intents: Vec<Intent>,
-    /// Whether the commit leaves tombstones.
-    pub tombs: bool,
+    /// How many tombstones the commit leaves.
+    pub tombs: usize,
 }
 
 /// The turn repeats an event.
@@ -126,7 +126,7 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
             .ops
             .push(outbox::consumption(engine, &ground.instance, handed, now_ms)?);
     }
-    let tombs = draft.ops.iter().any(|op| op.draft().is_some());
+    let tombs = draft.ops.iter().filter(|op| op.draft().is_some()).count();
 
     if turn.execution > head.execution.id {
         draft.archive(&head.execution, ground.ended.as_ref())?;

@@ -138,14 +138,14 @@ enum Belief {
     /// All of the instance, as of some version of its head.
     Whole(Arc<Snapshot>),
     /// The head alone, or that there is none.
-    Head(Option<(Head, Version)>),
+    Head(Option<Box<(Head, Version)>>),
 }
 
 impl Belief {
     fn head(&self) -> Option<&(Head, Version)> {
         match self {
             Self::Whole(snapshot) => snapshot.head.as_ref(),
-            Self::Head(head) => head.as_ref(),
+            Self::Head(head) => head.as_deref(),
         }
     }
 }
@@ -178,8 +178,8 @@ async fn claim(
         {
             // It may have been given back since that was read.
             match read_head(engine, instance).await? {
-                Some((now, at)) if Some(&at) == version.as_ref() => {
-                    return Ok(Claimed::Busy(now.lease.map_or(0, |lease| lease.until_ms)));
+                Some(now) if Some(&now.1) == version.as_ref() => {
+                    return Ok(Claimed::Busy(now.0.lease.map_or(0, |lease| lease.until_ms)));
                 }
                 newer => {
                     belief = Belief::Head(newer);
@@ -241,11 +241,11 @@ async fn claim(
     Ok(Claimed::Busy(0))
 }
 
-async fn read_head(engine: &Engine, instance: &str) -> Result<Option<(Head, Version)>> {
+async fn read_head(engine: &Engine, instance: &str) -> Result<Option<Box<(Head, Version)>>> {
     let Some(record) = engine.store.get(&Head::key(instance)).await? else {
         return Ok(None);
     };
-    Ok(Some((decode(&record)?, record.version)))
+    Ok(Some(Box::new((decode(&record)?, record.version))))
 }
 
 /// Gives a claim back that came to nothing. If somebody has taken over, there is nothing to give back.

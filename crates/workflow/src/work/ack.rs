@@ -112,7 +112,7 @@ async fn finish(
                 board.post(&post.instance, post.order, post.letter(version), pin, now_ms);
             }
             drop(board);
-            outbox::dispatch(engine, &task.key.partition, intents);
+            outbox::dispatch(engine, &task.key.partition, intents, &committed);
             Ok(())
         }
         Err(error) => {
@@ -162,7 +162,7 @@ async fn finish_shared(
             if let Some(next) = next {
                 next.settle(made(heads));
             }
-            outbox::dispatch(engine, &task.key.partition, intents);
+            outbox::dispatch(engine, &task.key.partition, intents, &joined.versions);
             let Some(post) = post else { return Ok(()) };
             let reservation = made(0)
                 .filter(|_| heads > 0)
