@@ -1,6 +1,6 @@
 //! Runs seeds, the sweep, or the hunt for broken engines.
 
-use perennial_sim::hunt::{MUTATIONS, Where, hunt};
+use perennial_sim::hunt::{Broken, MUTATIONS, Where, hunt};
 use perennial_sim::sweep::{scenarios, sweep};
 use perennial_sim::{Config, Kind, Report, run, shrink};
 use std::ops::Range;
@@ -56,16 +56,10 @@ fn many(kinds: &[Kind], seeds: Range<u64>, threads: usize, most: usize) -> ExitC
     ExitCode::SUCCESS
 }
 
-fn every_fault(kind: Kind, threads: usize) -> ExitCode {
-    for scenario in scenarios(kind) {
-        eprintln!(
-            "{:>6} runs to come: {} {}",
-            scenario.all().len(),
-            kind.name(),
-            scenario.name
-        );
-    }
-    let swept = sweep(kind, threads, 5);
+fn every_fault(kind: Kind, only: &str, threads: usize) -> ExitCode {
+    let mut scenarios = scenarios(kind);
+    scenarios.retain(|scenario| scenario.name.contains(only));
+    let swept = sweep(&scenarios, threads, 5);
     for (scenario, runs) in &swept.runs {
         println!("{runs:>6} {scenario}");
     }
@@ -85,9 +79,10 @@ fn every_fault(kind: Kind, threads: usize) -> ExitCode {
     }
 }
 
-fn every_mutation(kinds: &[Kind]) -> ExitCode {
+fn every_mutation(kinds: &[Kind], only: &str) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
-    for (mutation, kind, _) in MUTATIONS.iter().filter(|(_, kind, _)| kinds.contains(kind)) {
+    let is_asked = |(mutation, kind, _): &&Broken| kinds.contains(kind) && format!("{mutation:?}").contains(only);
+    for (mutation, kind, _) in MUTATIONS.iter().filter(is_asked) {
         match hunt((*mutation, *kind, Where::Seed(0)), 2_000) {
             Some(found) => println!("{mutation:?}: {}: {:.160}", found.by, found.violation),
             None => {
@@ -102,8 +97,8 @@ fn every_mutation(kinds: &[Kind]) -> ExitCode {
 const USAGE: &str = "usage: perennial-sim [--shared] --seed N [--trace]
        perennial-sim --config FILE [--trace]
        perennial-sim [--alone] [--shared] --seeds A..B [--threads T] [--failures N]
-       perennial-sim [--alone] [--shared] --sweep [--threads T]
-       perennial-sim [--alone] [--shared] --mutations
+       perennial-sim [--alone] [--shared] --sweep [--only SCENARIO] [--threads T]
+       perennial-sim [--alone] [--shared] --mutations [--only MUTATION]
 
 --alone   one process after another, on a store that belongs to it
 --shared  several processes at once, on a store that they share";
@@ -136,14 +131,15 @@ fn main() -> ExitCode {
     let threads = value(&args, "--threads")
         .and_then(|count| count.parse().ok())
         .unwrap_or(2);
+    let only = value(&args, "--only").unwrap_or_default();
     let is_asked = |name: &str| args.iter().any(|arg| arg == name);
     if is_asked("--sweep") {
-        let codes: Vec<ExitCode> = kinds.iter().map(|kind| every_fault(*kind, threads)).collect();
+        let codes: Vec<ExitCode> = kinds.iter().map(|kind| every_fault(*kind, &only, threads)).collect();
         let failed = codes.into_iter().find(|code| *code != ExitCode::SUCCESS);
         return failed.unwrap_or(ExitCode::SUCCESS);
     }
     if is_asked("--mutations") {
-        return every_mutation(&kinds);
+        return every_mutation(&kinds, &only);
     }
     let seeds = value(&args, "--seeds").unwrap_or_else(|| "0..1000".to_owned());
     let most = value(&args, "--failures")

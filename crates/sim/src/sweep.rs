@@ -236,8 +236,7 @@ impl Swept {
 }
 
 /// Does everything to every scenario, on some threads, until so many runs have failed.
-pub fn sweep(kind: Kind, threads: usize, most: usize) -> Swept {
-    let scenarios = scenarios(kind);
+pub fn sweep(scenarios: &[Scenario], threads: usize, most: usize) -> Swept {
     let jobs: Vec<(&Scenario, Faults)> = scenarios
         .iter()
         .flat_map(|scenario| scenario.all().into_iter().map(move |faults| (scenario, faults)))
