@@ -207,7 +207,8 @@ impl Engine {
                 && self.shared.is_some()
                 && known.head.as_ref().map(|(_, version)| version) == version
             {
-                self.cache.confirm(instance, self.clock.now_ms());
+                let involved = self.board.lock().0.is_involved(instance);
+                self.cache.confirm(instance, self.clock.now_ms(), involved);
                 return Ok(known);
             }
             let snapshot = Arc::new(instance::load_from(&*self.store, &partition, record).await?);

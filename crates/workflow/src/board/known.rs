@@ -170,6 +170,11 @@ impl Inner {
         }
     }
 
+    /// Whether this process knows of work of an instance: then it is likely to be the one that does it.
+    pub fn is_involved(&self, instance: &str) -> bool {
+        self.turns.mailboxes.contains_key(instance) || self.work.of_instance(instance) > 0
+    }
+
     /// The intent of a message, as far as this process knows it.
     pub fn origin(&self, instance: &str, order: Order, id: &RecordId) -> Option<Arc<Origin>> {
         let letter = self.turns.letter(instance, order).filter(|letter| letter.id == *id)?;

@@ -84,11 +84,13 @@ impl Cache {
         self.entries.peek(instance).map(|entry| entry.snapshot)
     }
 
-    /// The store has told that what is here is the newest.
-    pub fn confirm(&self, instance: &Arc<str>, now_ms: u64) {
+    /// The store has told that what is here is the newest. While this process is `involved` in what the instance does, that
+    /// is worth as much as what it wrote itself.
+    pub fn confirm(&self, instance: &Arc<str>, now_ms: u64, involved: bool) {
         let _commits = self.commits.lock();
         if let Some(entry) = self.entries.peek(instance) {
-            let doubtful_ms = entry.doubtful_ms.max(now_ms + CONFIRMED_MS);
+            let trusted_ms = if involved { OWN_MS } else { CONFIRMED_MS };
+            let doubtful_ms = entry.doubtful_ms.max(now_ms + trusted_ms);
             self.entries
                 .insert(Arc::clone(instance), Entry { doubtful_ms, ..entry });
         }
@@ -160,8 +162,10 @@ mod tests {
         cache.put(&instance, slot, Arc::new(Snapshot::default()), 10);
         assert!(cache.get("a", Trust::At(10 + OWN_MS - 1)).is_some());
         assert!(cache.get("a", Trust::At(10 + OWN_MS)).is_none());
-        cache.confirm(&instance, 2_000);
+        cache.confirm(&instance, 2_000, false);
         assert!(cache.get("a", Trust::At(2_000 + CONFIRMED_MS - 1)).is_some());
         assert!(cache.get("a", Trust::At(2_000 + CONFIRMED_MS)).is_none());
+        cache.confirm(&instance, 3_000, true);
+        assert!(cache.get("a", Trust::At(3_000 + OWN_MS - 1)).is_some());
     }
 }

@@ -84,7 +84,11 @@ async fn understand(engine: &Engine, record: Record) -> Result<Option<(Order, Le
         Ok(envelope) => envelope,
         Err(why @ Error::Corrupt(_)) => {
             if place.lane.name != recover::QUARANTINE {
-                recover::quarantine(engine, record, place, queues::TURN, &why).await?;
+                match recover::quarantine(engine, record, place, queues::TURN, &why).await {
+                    // Somebody else was faster.
+                    Ok(()) | Err(Error::Conflict { .. }) => {}
+                    Err(other) => return Err(other),
+                }
             }
             return Ok(None);
         }
