@@ -44,10 +44,8 @@ pub const MUTATIONS: &[Broken] = &[
     (Mutation::TrustHints, Kind::Shared, Where::Seed(3)),
     (Mutation::KeepClaimsHere, Kind::Shared, Where::Seed(1)),
     (Mutation::DeleteIntentFirst, Kind::Shared, Where::Seed(14)),
-    (Mutation::DeliverTwice, Kind::Shared, Where::Seed(0)),
-    (Mutation::NoTombstone, Kind::Shared, Where::Seed(0)),
-    (Mutation::SplitCommit, Kind::Shared, Where::Seed(0)),
-    (Mutation::LoseStaged, Kind::Shared, Where::Seed(0)),
+    (Mutation::SplitCommit, Kind::Shared, Where::Seed(26)),
+    (Mutation::LoseStaged, Kind::Shared, Where::Seed(21)),
 ];
 
 /// How a broken engine was found.
