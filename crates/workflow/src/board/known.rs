@@ -109,6 +109,16 @@ impl Inner {
         }
     }
 
+    /// A commit of this process has brought a message; `false` if it was consumed before the commit was answered.
+    pub fn bring_letter(&mut self, instance: &Arc<str>, order: Order, letter: Letter, pin: Pin, now_ms: u64) -> bool {
+        let gone = |recent: &Recent| recent.knows(instance, &letter.id, &letter.version);
+        if self.recent.as_ref().is_some_and(gone) {
+            return false;
+        }
+        self.post(instance, order, letter, pin, now_ms);
+        true
+    }
+
     /// The store told of an activity; returns whether that was news.
     pub fn learn_task(&mut self, order: Order, task: Task, now_ms: u64) -> bool {
         let recent = self.recent.as_ref();

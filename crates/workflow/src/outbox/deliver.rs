@@ -252,8 +252,8 @@ fn post(engine: &Engine, target: &Arc<str>, order: Order, letter: Letter, reserv
     let (mut board, now_ms) = engine.board.lock();
     if !board.turns().has(target, order) {
         let ours = board.could_take(target);
-        board.post(target, order, letter, pin, now_ms);
-        if let Some(reservation) = reservation.filter(|_| ours) {
+        let there = board.bring_letter(target, order, letter, pin, now_ms);
+        if let Some(reservation) = reservation.filter(|_| ours && there) {
             board.reserve(target, reservation, &[order]);
         }
     }

@@ -129,8 +129,8 @@ pub fn deliver(
     let (mut board, now_ms) = engine.board.lock();
     letter.since = board.newest_since(since);
     let ours = board.could_take(&post.instance);
-    board.post(&post.instance, post.order, letter, pin, now_ms);
-    if let Some(reservation) = reservation.filter(|_| ours) {
+    let there = board.bring_letter(&post.instance, post.order, letter, pin, now_ms);
+    if let Some(reservation) = reservation.filter(|_| ours && there) {
         board.reserve(&post.instance, reservation, &[post.order]);
     }
 }

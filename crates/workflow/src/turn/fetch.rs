@@ -24,7 +24,7 @@ use tracing::{error, trace};
 
 const OPERATION: &str = "fetch_orchestration_item";
 /// How long an instance is left alone that another process works on, before it is looked at again.
-const BUSY_MS: u64 = 250;
+const BUSY_MS: u64 = 1_000;
 
 /// How long a fetch that does not wait for new work waits for what is on its way from other instances.
 const DELIVERY: Duration = Duration::from_secs(1);
@@ -297,6 +297,7 @@ async fn read_shared(
         Secured::Ours(snapshot, messages) => (snapshot, messages),
         Secured::Busy(until_ms) => {
             let left_ms = until_ms.saturating_sub(engine.clock.now_ms());
+            engine.board.lock().0.found_busy(&taken.instance);
             taken.put_off(left_ms.clamp(PUT_OFF_MS, BUSY_MS));
             return Ok(None);
         }

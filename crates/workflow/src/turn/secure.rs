@@ -158,12 +158,17 @@ async fn claim(
     lock: Duration,
 ) -> Result<Claimed> {
     let instance = &taken.instance;
-    let starts = taken.letters.iter().any(|(_, letter)| letter.sort == Sort::Start);
+    let starts =
+        taken.letters.iter().any(|(_, letter)| letter.sort == Sort::Start) && !engine.board.lock().0.was_busy(instance);
+    let mut fresh = false;
     let mut belief = match engine.cache.peek(instance) {
         Some(snapshot) => Belief::Whole(snapshot),
         // A start is most often for an instance that does not exist.
         None if starts => Belief::Head(None),
-        None => Belief::Head(read_head(engine, instance).await?),
+        None => {
+            fresh = true;
+            Belief::Head(read_head(engine, instance).await?)
+        }
     };
     for _ in 0..TRIES {
         let now_ms = engine.clock.now_ms();
@@ -176,7 +181,11 @@ async fn claim(
             && lease.until_ms > now_ms
             && !mutation::is(Mutation::IgnoreLease)
         {
+            if fresh {
+                return Ok(Claimed::Busy(lease.until_ms));
+            }
             // It may have been given back since that was read.
+            fresh = true;
             match read_head(engine, instance).await? {
                 Some(now) if Some(&now.1) == version.as_ref() => {
                     return Ok(Claimed::Busy(now.0.lease.map_or(0, |lease| lease.until_ms)));
@@ -234,7 +243,10 @@ async fn claim(
                 );
                 return Ok(Claimed::Ours(snapshot, over));
             }
-            Err(Error::Conflict { .. }) => belief = Belief::Head(read_head(engine, instance).await?),
+            Err(Error::Conflict { .. }) => {
+                fresh = true;
+                belief = Belief::Head(read_head(engine, instance).await?);
+            }
             Err(other) => return Err(other),
         }
     }

@@ -123,10 +123,10 @@ impl Taken {
             .is_some_and(|task| task.version != self.task.version)
         {
             board.put_back(self.order, self.claim, None, true, now_ms);
-            board.drop_claim(self.claim);
         } else {
             board.withdraw(self.order);
         }
+        board.drop_claim(self.claim);
         self.kept = true;
     }
 
