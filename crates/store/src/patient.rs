@@ -16,16 +16,18 @@ use std::time::Duration;
 ///
 /// # Lost replies
 ///
-/// After [`Error::UnknownOutcome`] the commit's first write is looked at. Where it is found as it was written, the commit
-/// happened; where it is not, the commit did not happen, and is made again. This is sound because what an engine
-/// writes first in a commit is written by that commit only: a new record under an order that is never given twice, or a
-/// head that counts its turns.
+/// After [`Error::UnknownOutcome`] the commit's first writes are looked at. Where one is found as it was written, the commit
+/// happened; where none is, the commit did not happen, and is made again. This is sound because what an engine
+/// writes is written by one commit only: a new record under an order that is never given twice, or a head that counts its
+/// turns. Where others have written over it since, no version is told: theirs must not pass for the commit's own.
 pub struct Patient {
     inner: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     patience: Duration,
 }
 
+/// How many of a commit's operations are looked at before it is taken not to have happened.
+const WITNESSES: usize = 4;
 const FIRST_WAIT: Duration = Duration::from_millis(5);
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
@@ -73,26 +75,31 @@ impl Patient {
 
     /// What became of a commit whose reply was lost; `None` if it did not happen.
     async fn resolve(&self, commit: &Commit) -> Result<Option<Committed>> {
-        let written = commit.ops.iter().find(|op| op.draft().is_some());
-        let deleted = || commit.ops.iter().find(|op| !matches!(op, Op::Absent(_)));
-        let Some(witness) = written.or_else(deleted) else {
-            return Ok(None);
-        };
-        let found = self.find_out(witness.key()).await?;
-        let happened = match (witness.draft(), &found) {
-            (Some(draft), Some(record)) => is_same(&record.body, &draft.body) && record.place == draft.place,
-            (Some(_), None) => false,
-            (None, found) => found.is_none(),
-        };
+        let mut versions = Vec::with_capacity(commit.ops.len());
+        let (mut happened, mut writes) = (false, false);
+        for op in &commit.ops {
+            let Some(draft) = op.draft() else {
+                versions.push(None);
+                continue;
+            };
+            writes = true;
+            let found = self.find_out(&draft.key).await?;
+            // What somebody has written over it since is not this commit's, and its version must not pass for it.
+            let own = found.filter(|record| is_same(&record.body, &draft.body) && record.place == draft.place);
+            happened |= own.is_some();
+            versions.push(own.map(|record| record.version));
+            if !happened && versions.len() == WITNESSES {
+                return Ok(None);
+            }
+        }
+        if !writes {
+            let Some(deletes) = commit.ops.iter().find(|op| !matches!(op, Op::Absent(_))) else {
+                return Ok(None);
+            };
+            happened = self.find_out(deletes.key()).await?.is_none();
+        }
         if !happened {
             return Ok(None);
-        }
-        let mut versions = Vec::with_capacity(commit.ops.len());
-        for op in &commit.ops {
-            versions.push(match op.draft() {
-                Some(draft) => self.find_out(&draft.key).await?.map(|record| record.version),
-                None => None,
-            });
         }
         Ok(Some(Committed { versions }))
     }

@@ -17,6 +17,8 @@ struct Scripted {
     records: Mutex<BTreeMap<Key, Record>>,
     script: Mutex<VecDeque<Next>>,
     commits: Mutex<u64>,
+    /// Done before the next record is read.
+    before_get: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl Scripted {
@@ -77,6 +79,9 @@ impl Store for Scripted {
         }
     }
     async fn get(&self, key: &Key) -> Result<Option<Record>> {
+        if let Some(act) = self.before_get.lock().unwrap().take() {
+            act();
+        }
         Ok(self.records.lock().unwrap().get(key).cloned())
     }
     async fn scan(&self, _: &ScanQuery) -> Result<ScanPage> {
@@ -191,4 +196,21 @@ async fn what_cannot_pass_is_not_tried_again() {
         Err(Error::Conflict { op: 0, .. })
     ));
     assert_eq!((*store.commits.lock().unwrap(), clock.now_ms()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_version_that_somebody_else_wrote_since_does_not_pass_for_the_commits_own() {
+    let (store, _, patient) = bed([Next::LoseReply]);
+    let two = Commit::new(vec![
+        Op::Create(Draft::new(key("a"), Bytes::from("1"))),
+        Op::Create(Draft::new(key("b"), Bytes::from("2"))),
+    ]);
+    let overwritten = Arc::clone(&store);
+    let commit = async { patient.commit(two).await.unwrap() };
+    let overwrite = Commit::new(vec![Op::Put(Draft::new(key("b"), Bytes::from("3")))]);
+    // The reply is lost when the commit is first polled; the other write comes before it is looked for.
+    *store.before_get.lock().unwrap() = Some(Box::new(move || drop(overwritten.apply(&overwrite))));
+    let committed = commit.await;
+    assert!(committed.version(0).is_some());
+    assert_eq!(committed.version(1), None);
 }
