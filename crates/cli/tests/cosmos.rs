@@ -183,6 +183,7 @@ async fn what_workflows_cost_is_told_after_a_run() {
     let output = perennial(&["cosmos", "cost", &url, "--per-minute", "6000"]).await;
     let asked = server.counts().since(&before).total;
     assert!(asked <= 8, "asking what it costs costs little, not {asked} requests");
+    println!("{}", told(&output));
     let facts = facts(&output);
     let number = |key: &str| -> f64 { facts[key].parse().unwrap() };
     assert_eq!(facts["workflows"], "7");

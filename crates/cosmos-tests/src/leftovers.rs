@@ -2,26 +2,35 @@
 
 use crate::Room;
 use azure_data_cosmos::options::BinaryEncodingOptions;
-use azure_data_cosmos::{AccountReference, CosmosClient, CosmosRuntime, FeedScope, RoutingStrategy};
+use azure_data_cosmos::{AccountReference, ContainerClient, CosmosClient, CosmosRuntime, FeedScope, RoutingStrategy};
 use futures::StreamExt;
 use serde_json::Value;
 use std::time::Duration;
 
 impl Room {
-    /// All documents of the container, as they are.
-    pub async fn documents(&self) -> Vec<Value> {
+    /// A client of the account, to look and meddle.
+    pub async fn client(&self) -> CosmosClient {
         let runtime = CosmosRuntime::builder().build().await.expect("a runtime");
         let endpoint = self.server.endpoint().parse().expect("a URL");
         let account = AccountReference::with_authentication_key(endpoint, self.server.key().to_owned());
-        let client = CosmosClient::builder()
+        CosmosClient::builder()
             .with_runtime(runtime)
             .with_binary_encoding_options(BinaryEncodingOptions::new().with_enabled(false))
             .build(account, RoutingStrategy::PreferredRegions(Vec::new()))
             .await
-            .expect("a client");
-        let database = client.database_client(self.container.database.clone());
+            .expect("a client")
+    }
+
+    /// The container itself.
+    pub async fn raw(&self) -> ContainerClient {
+        let database = self.client().await.database_client(self.container.database.clone());
         let container = database.container_client(self.container.container.clone(), None).await;
-        let container = container.expect("the container");
+        container.expect("the container")
+    }
+
+    /// All documents of the container, as they are.
+    pub async fn documents(&self) -> Vec<Value> {
+        let container = self.raw().await;
         let query = container.query_items::<Value>("SELECT * FROM c", FeedScope::full_container(), None);
         let mut rows = query.await.expect("a query");
         let mut all = Vec::new();

@@ -8,6 +8,7 @@
 mod backend;
 mod clock;
 mod effects;
+pub mod kit;
 mod leftovers;
 mod process;
 mod program;

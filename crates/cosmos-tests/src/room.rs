@@ -5,6 +5,8 @@
 
 use perennial_cosmos::{Account, CosmosStore, Made, Settings, Throughput};
 use perennial_cosmos_server::{Container, Counts, Entry, Options, Rule, Server};
+use perennial_workflow::Workflows;
+use std::sync::Arc;
 use std::time::Duration;
 
 const DATABASE: &str = "tests";
@@ -56,6 +58,12 @@ impl Room {
     pub async fn store(&self) -> CosmosStore {
         let opened = perennial_cosmos::open(self.account.clone(), self.settings.clone()).await;
         opened.expect("the store opens")
+    }
+
+    /// Opens workflows, as another process would, but on the threads of the test.
+    pub async fn workflows(&self) -> Workflows {
+        let opened = Workflows::open(Arc::new(self.store().await), perennial_workflow::Settings::default()).await;
+        opened.expect("workflows open")
     }
 
     /// Lets something go wrong here, and only here.

@@ -113,6 +113,15 @@ mod tests {
         assert_eq!(flaw(&properties("c")), None);
     }
 
+    /// Who may not use the account's key makes the container with `az` and the policy in the documentation.
+    #[test]
+    fn the_documented_policy_is_the_one_that_is_made() {
+        let documented = include_str!("../../../docs/cosmos-indexing-policy.json");
+        let documented: serde_json::Value = serde_json::from_str(documented).unwrap();
+        let made = serde_json::to_value(properties("c")).unwrap();
+        assert_eq!(made["indexingPolicy"], documented, "{:#}", made["indexingPolicy"]);
+    }
+
     #[test]
     fn every_flaw_is_found() {
         let mut other = properties("c");

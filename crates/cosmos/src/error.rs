@@ -54,6 +54,17 @@ pub enum OpenError {
         /// What is wrong with it.
         why: String,
     },
+    /// The container must be made or changed, and this program may not do that.
+    #[error(
+        "the container {container:?} {why}, and identities of Entra ID may not make or change containers; set \
+         PERENNIAL_COSMOS_KEY to the account's key, or do it with `az cosmosdb sql container` as docs/cosmos.md shows"
+    )]
+    KeyNeeded {
+        /// The container.
+        container: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// Another version of the program made the store.
     #[error(
         "the container {container:?} has format {found}, this program knows format {supported}; \

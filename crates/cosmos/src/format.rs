@@ -41,17 +41,17 @@ pub(crate) async fn check(account: &Account, container: &ContainerClient) -> Res
     }
 }
 
-/// Writes down the format, unless there is one.
+/// Writes down the format, unless there is one. Whether there was none.
 #[cfg(feature = "init")]
-pub(crate) async fn write(account: &Account, container: &ContainerClient) -> Result<(), OpenError> {
+pub(crate) async fn write(account: &Account, container: &ContainerClient) -> Result<bool, OpenError> {
     let format = Format {
         id: ID.to_owned(),
         partition: PARTITION.to_owned(),
         format: FORMAT,
     };
     match container.create_item(PARTITION, ID, format, None).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.status().is_conflict() => check(account, container).await,
+        Ok(_) => Ok(true),
+        Err(error) if error.status().is_conflict() => check(account, container).await.map(|()| false),
         Err(error) => Err(OpenError::from_request(account, &error)),
     }
 }

@@ -31,6 +31,16 @@ pub(crate) fn reference(account: &Account) -> Result<AccountReference, OpenError
     })
 }
 
+/// Whether it is a key that lets this program in.
+#[cfg(feature = "init")]
+pub(crate) fn has_key(account: &Account) -> bool {
+    match account.credential {
+        Credential::Key(_) => true,
+        Credential::Token(_) => false,
+        Credential::Ambient => account.url().scheme() == "http" || variable(KEY_VARIABLE).is_some(),
+    }
+}
+
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

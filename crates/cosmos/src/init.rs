@@ -2,7 +2,7 @@
 
 use crate::container::{Flaw, flaw, properties};
 use crate::open::{client, within};
-use crate::{Account, OpenError, Settings, format};
+use crate::{Account, OpenError, Settings, format, identity};
 use azure_data_cosmos::models::ThroughputProperties;
 use azure_data_cosmos::options::CreateContainerOptions;
 use azure_data_cosmos::{ContainerClient, CosmosError};
@@ -33,9 +33,48 @@ pub enum Made {
 }
 
 /// Makes the database and the container of a store, or mends the container's settings, and does nothing where all is
-/// well. The service allows this with the account's key only.
+/// well. The service allows this with the account's key only; without one, the container is [adopted](adopt).
 pub async fn init(account: &Account, throughput: Throughput, settings: &Settings) -> Result<Made, OpenError> {
-    within(account, settings, make(account, throughput, settings)).await
+    match identity::has_key(account) {
+        true => within(account, settings, make(account, throughput, settings)).await,
+        false => adopt(account, settings).await,
+    }
+}
+
+/// Makes a store of a container that somebody else has made for it, such as `az`. It must be as it should: an identity of
+/// Entra ID that may write documents may do this, but may not change a container.
+pub async fn adopt(account: &Account, settings: &Settings) -> Result<Made, OpenError> {
+    within(account, settings, take(account, settings)).await
+}
+
+async fn take(account: &Account, settings: &Settings) -> Result<Made, OpenError> {
+    let failed = |error: CosmosError| OpenError::from_request(account, &error);
+    let key_needed = |why: &str| OpenError::KeyNeeded {
+        container: account.container().to_owned(),
+        why: why.to_owned(),
+    };
+    let client = client(account, settings).await?;
+    let database = client.database_client(account.database().to_owned());
+    let container = match database.container_client(account.container().to_owned(), None).await {
+        Ok(container) => container,
+        Err(error) if error.status().is_not_found() => return Err(key_needed("does not exist")),
+        Err(error) => return Err(failed(error)),
+    };
+    let found = container.read(None).await.map_err(failed)?;
+    match flaw(&found.into_model().map_err(failed)?) {
+        None => {}
+        Some(Flaw::PartitionKey(found)) => {
+            return Err(OpenError::WrongPartitionKey {
+                container: account.container().to_owned(),
+                found,
+            });
+        }
+        Some(Flaw::Mendable(why)) => return Err(key_needed(&format!("is not ready: {why}"))),
+    }
+    match format::write(account, &container).await? {
+        true => Ok(Made::Mended),
+        false => Ok(Made::Nothing),
+    }
 }
 
 async fn make(account: &Account, throughput: Throughput, settings: &Settings) -> Result<Made, OpenError> {

@@ -66,7 +66,7 @@ pub use account::{Account, KEY_VARIABLE};
 pub use error::OpenError;
 pub use format::FORMAT;
 #[cfg(feature = "init")]
-pub use init::{Made, Throughput, init};
+pub use init::{Made, Throughput, adopt, init};
 pub use open::open;
 pub use runs::Run;
 pub use settings::{Consistency, Settings};

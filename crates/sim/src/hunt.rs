@@ -44,7 +44,6 @@ pub const MUTATIONS: &[Broken] = &[
     (Mutation::TrustHints, Kind::Shared, Where::Seed(3)),
     (Mutation::KeepClaimsHere, Kind::Shared, Where::Seed(1)),
     (Mutation::DeleteIntentFirst, Kind::Shared, Where::Seed(14)),
-    (Mutation::SplitCommit, Kind::Shared, Where::Seed(26)),
     (Mutation::LoseStaged, Kind::Shared, Where::Seed(21)),
 ];
 
