@@ -26,7 +26,7 @@ pub struct Patient {
     patience: Duration,
 }
 
-/// How many of a commit's operations are looked at before it is taken not to have happened.
+/// How many of a commit's writes are looked at before it is taken not to have happened.
 const WITNESSES: usize = 4;
 const FIRST_WAIT: Duration = Duration::from_millis(5);
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
@@ -76,23 +76,24 @@ impl Patient {
     /// What became of a commit whose reply was lost; `None` if it did not happen.
     async fn resolve(&self, commit: &Commit) -> Result<Option<Committed>> {
         let mut versions = Vec::with_capacity(commit.ops.len());
-        let (mut happened, mut writes) = (false, false);
+        let (mut happened, mut writes) = (false, 0);
         for op in &commit.ops {
             let Some(draft) = op.draft() else {
                 versions.push(None);
                 continue;
             };
-            writes = true;
             let found = self.find_out(&draft.key).await?;
             // What somebody has written over it since is not this commit's, and its version must not pass for it.
             let own = found.filter(|record| is_same(&record.body, &draft.body) && record.place == draft.place);
-            happened |= own.is_some();
+            // What is written over something may say what was said before; a new record, or the first write, never does.
+            happened |= own.is_some() && (writes == 0 || matches!(op, Op::Create(_)));
+            writes += 1;
             versions.push(own.map(|record| record.version));
-            if !happened && versions.len() == WITNESSES {
+            if !happened && writes == WITNESSES {
                 return Ok(None);
             }
         }
-        if !writes {
+        if writes == 0 {
             let Some(deletes) = commit.ops.iter().find(|op| !matches!(op, Op::Absent(_))) else {
                 return Ok(None);
             };
