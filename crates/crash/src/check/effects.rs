@@ -7,7 +7,13 @@ use std::collections::{HashMap, HashSet};
 
 pub fn check(evidence: &Evidence) -> Vec<Violation> {
     let mut violations = repeated(evidence);
-    violations.extend(lost(evidence));
+    violations.extend(check_recorded(evidence));
+    violations
+}
+
+/// The same, for activities that several processes may run at once.
+pub fn check_recorded(evidence: &Evidence) -> Vec<Violation> {
+    let mut violations = lost(evidence);
     violations.extend(missing(evidence));
     violations
 }

@@ -93,7 +93,8 @@ impl Evidence {
 }
 
 impl Instance {
-    async fn gather(client: &Client, store: &dyn Provider, instance: &str) -> Result<Self, Failure> {
+    /// Reads everything that the store has of one instance.
+    pub async fn gather(client: &Client, store: &dyn Provider, instance: &str) -> Result<Self, Failure> {
         let mut executions = BTreeMap::new();
         for execution in client.list_executions(instance).await? {
             executions.insert(execution, client.read_execution_history(instance, execution).await?);

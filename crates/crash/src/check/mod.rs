@@ -12,6 +12,14 @@ pub use evidence::{Evidence, Instance, Outcome};
 pub use figures::Figures;
 pub use verdict::{Rule, Violation};
 
+/// What is wrong with histories and with what was acknowledged, whatever the workflows were. An activity that ran again
+/// is not: where one process takes over from another that is only slow, both may run it.
+pub fn check_recorded(evidence: &Evidence) -> Vec<Violation> {
+    let mut violations = effects::check_recorded(evidence);
+    violations.extend(histories::check(evidence));
+    violations
+}
+
 /// Everything that is wrong.
 pub fn check(evidence: &Evidence) -> Vec<Violation> {
     let mut violations = Vec::new();

@@ -1,0 +1,73 @@
+//! The process that is killed and frozen.
+
+use crate::clock::Ahead;
+use crate::{Failure, workflows};
+use duroxide::runtime::{Runtime, RuntimeOptions};
+use perennial_cosmos::Account;
+use perennial_crash::ledger::Ledger;
+use perennial_crash::line::Line;
+use perennial_crash::witness::Witness;
+use perennial_workflow::{Settings, Workflows};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a worker says on its standard output once its runtime runs.
+pub const READY: &str = "ready";
+
+/// How long a turn is claimed for. Short, so that what a dead worker held is soon taken over.
+pub const TURN_LEASE: Duration = Duration::from_secs(2);
+/// How long an activity or a session is claimed for.
+pub const WORK_LEASE: Duration = Duration::from_secs(4);
+
+/// What a worker is told.
+#[derive(Debug, Clone)]
+pub struct Orders {
+    /// The URL of the store; its key is in the environment.
+    pub url: String,
+    /// The ledger of this worker, outside the store.
+    pub ledger: PathBuf,
+    /// How far its clock is ahead.
+    pub ahead_ms: u64,
+}
+
+/// Opens the store on a clock that is so much ahead.
+pub async fn open(account: Account, ahead_ms: u64) -> Result<Arc<Workflows>, Failure> {
+    let store = perennial_cosmos::open(account, perennial_cosmos::Settings::default()).await?;
+    let clock = Arc::new(Ahead { by_ms: ahead_ms });
+    let workflows = Workflows::open_with_clock(Arc::new(store), Settings::default(), clock).await?;
+    Ok(Arc::new(workflows))
+}
+
+/// Opens the store and runs what there is to run, until it is killed or its standard input ends.
+pub async fn live(orders: Orders) -> Result<(), Failure> {
+    let ledger = Arc::new(Ledger::open(&orders.ledger)?);
+    let store = open(Account::parse(&orders.url)?, orders.ahead_ms).await?;
+    ledger.append(&Line::Opened);
+    let witness = Witness::new(store, Arc::clone(&ledger));
+    let activities = perennial_crash::workflows::activities(&ledger);
+    let runtime = Runtime::start_with_options(witness, activities, workflows::workflows(), options()).await;
+    println!("{READY}");
+    // Whoever started it is gone when this ends.
+    tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink())).await??;
+    runtime.shutdown(None).await;
+    Ok(())
+}
+
+fn options() -> RuntimeOptions {
+    RuntimeOptions {
+        orchestration_concurrency: 4,
+        worker_concurrency: 4,
+        orchestrator_lock_timeout: TURN_LEASE,
+        orchestrator_lock_renewal_buffer: TURN_LEASE / 2,
+        worker_lock_timeout: WORK_LEASE,
+        worker_lock_renewal_buffer: WORK_LEASE / 2,
+        session_lock_timeout: WORK_LEASE,
+        session_lock_renewal_buffer: WORK_LEASE / 2,
+        session_idle_timeout: WORK_LEASE,
+        session_cleanup_interval: WORK_LEASE,
+        // Whatever was in hand at a kill counts as attempted, for no fault of the item's.
+        max_attempts: 10_000,
+        ..RuntimeOptions::default()
+    }
+}

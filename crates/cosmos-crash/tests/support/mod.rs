@@ -1,0 +1,4 @@
+//! What the test is made of: the server with its container, and workers to torment.
+
+pub mod arena;
+pub mod torment;
