@@ -1,9 +1,9 @@
 //! A process: its own threads, its own connections, its own engine. It can be killed.
 
 use crate::{Program, Room};
+use duroxide::Client;
 use duroxide::providers::Provider;
 use duroxide::runtime::{OrchestrationStatus, Runtime};
-use duroxide::{Client, ErrorDetails};
 use perennial_store::{Clock, SystemClock};
 use perennial_workflow::{Settings, Workflows};
 use std::future::Future;
@@ -112,27 +112,19 @@ impl Process {
         self.ask(enqueue).await.expect("the message is sent");
     }
 
-    /// Waits for a workflow to end.
-    pub async fn ended(&self, instance: &str) -> OrchestrationStatus {
-        let name = instance.to_owned();
-        let wait = |client: Client| async move { client.wait_for_orchestration(&name, PATIENCE).await };
-        let ended = self.ask(wait).await;
-        ended.unwrap_or_else(|error| panic!("{instance:?} did not end: {error}"))
-    }
-
     /// Waits for a workflow to complete and returns its output.
     pub async fn output(&self, instance: &str) -> String {
-        match self.ended(instance).await {
-            OrchestrationStatus::Completed { output, .. } => output,
-            other => panic!("{instance:?} should have completed, but is {other:?}"),
-        }
+        self.output_within(instance, PATIENCE).await
     }
 
-    /// Waits for a workflow to fail and returns why.
-    pub async fn failure(&self, instance: &str) -> ErrorDetails {
-        match self.ended(instance).await {
-            OrchestrationStatus::Failed { details, .. } => details,
-            other => panic!("{instance:?} should have failed, but is {other:?}"),
+    /// The same, for as long as it is given.
+    pub async fn output_within(&self, instance: &str, patience: Duration) -> String {
+        let name = instance.to_owned();
+        let wait = |client: Client| async move { client.wait_for_orchestration(&name, patience).await };
+        match self.ask(wait).await {
+            Ok(OrchestrationStatus::Completed { output, .. }) => output,
+            Ok(other) => panic!("{instance:?} should have completed, but is {other:?}"),
+            Err(error) => panic!("{instance:?} did not end: {error}"),
         }
     }
 
