@@ -1,5 +1,5 @@
 //! Names of any kind, and sizes beyond a document: nothing is refused that a local store takes.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::disallowed_methods)]
 
 use duroxide::providers::TagFilter;
 use duroxide::runtime::registry::ActivityRegistry;
