@@ -49,7 +49,10 @@ pub async fn secure(
         taken.letters.truncate(certain);
         if !taken.letters.is_empty() {
             let messages = super::fetch::open(engine, taken).await?;
-            return Ok(Secured::Ours(reserved.snapshot, messages));
+            // Reading may have taken so long that the lease is over.
+            if lasts(reserved.until_ms, engine.clock.now_ms(), lock) {
+                return Ok(Secured::Ours(reserved.snapshot, messages));
+            }
         }
     }
     let claimed = claim(engine, shared, taken, window, lock).await?;

@@ -158,6 +158,7 @@ async fn finish_shared(
                     board.sessions().used(session, now_ms);
                 }
                 board.withdraw(order);
+                board.drop_claim(id);
             }
             if let Some(next) = next {
                 next.settle(made(heads));
@@ -173,7 +174,9 @@ async fn finish_shared(
         }
         // It was cancelled, or another process has it.
         Err(Error::Conflict { .. }) => {
-            engine.board.lock().0.withdraw(order);
+            let (mut board, _) = engine.board.lock();
+            board.withdraw(order);
+            board.drop_claim(id);
             Err(dead_token(OPERATION))
         }
         Err(error) => {

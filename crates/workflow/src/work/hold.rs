@@ -32,6 +32,7 @@ fn settle_up(engine: &Engine, id: ClaimId, order: Order, lost: bool) {
         board.extend(id, until_ms);
         if lost {
             board.withdraw(order);
+            board.drop_claim(id);
         }
     }
 }
