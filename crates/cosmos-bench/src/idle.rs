@@ -1,6 +1,6 @@
 //! What a runtime asks for that has nothing to do.
 
-use crate::measure::Idle;
+use crate::measure::{Idle, Plan};
 use crate::sides::{Side, container};
 use duroxide::OrchestrationRegistry;
 use duroxide::runtime::registry::ActivityRegistry;
@@ -12,10 +12,10 @@ use std::time::Duration;
 /// How long a runtime may take to become idle.
 const START: Duration = Duration::from_secs(2);
 
-/// Watches an idle runtime for so long.
-pub async fn watch(server: &Server, side: Side, slots: Slots, duration: Duration) -> Result<Idle, BenchError> {
+/// Watches an idle runtime for as long as the plan says.
+pub async fn watch(server: &Server, side: Side, slots: Slots, plan: &Plan) -> Result<Idle, BenchError> {
     let name = format!("idle{slots}-{}", side.name()).replace('+', "-");
-    let opened = side.open(server, &name, slots).await?;
+    let opened = side.open(server, &name, plan.tuned.then_some(slots)).await?;
     let options = RuntimeOptions {
         orchestration_concurrency: slots.turns,
         worker_concurrency: slots.activities,
@@ -26,11 +26,11 @@ pub async fn watch(server: &Server, side: Side, slots: Slots, duration: Duration
     let runtime = Runtime::start_with_options(opened.provider(), activities, workflows, options).await;
     tokio::time::sleep(START).await;
     let before = server.counts_in(&container(&name));
-    tokio::time::sleep(duration).await;
+    tokio::time::sleep(plan.idle).await;
     let counts = server.counts_in(&container(&name)).since(&before);
     runtime.shutdown(Some(1_000)).await;
     opened.close().await?;
-    let seconds = duration.as_secs_f64().max(f64::MIN_POSITIVE);
+    let seconds = plan.idle.as_secs_f64().max(f64::MIN_POSITIVE);
     Ok(Idle {
         side: side.name(),
         slots,

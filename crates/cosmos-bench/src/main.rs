@@ -36,6 +36,9 @@ struct Arguments {
     /// Dispatcher slots: turns and activities at once
     #[arg(long, value_delimiter = ',', default_value = "2+2,16+16")]
     slots: Vec<Slots>,
+    /// Leave duroxide-cdb's own slots at their default of 1 instead of telling it those of the runtime
+    #[arg(long)]
+    untuned: bool,
     /// Where to write the numbers as JSON
     #[arg(long)]
     json: Option<PathBuf>,
@@ -72,6 +75,7 @@ async fn main() -> Result<(), BenchError> {
         duration: Duration::from_secs(arguments.seconds),
         idle: Duration::from_secs(arguments.idle_seconds),
         idle_slots: arguments.slots.clone(),
+        tuned: !arguments.untuned,
     };
     let measured = measure::all(&server, &plan, |what| eprintln!("{what}")).await?;
     let report = report::Report::new(&arguments, measured);

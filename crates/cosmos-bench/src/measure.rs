@@ -2,7 +2,7 @@
 
 use crate::idle;
 use crate::sides::{Side, container};
-use perennial_bench::{BenchError, Case, Measurement, Slots, Wait, run_case};
+use perennial_bench::{BenchError, Case, Measurement, Slots, Wait, Workload, run_case};
 use perennial_cosmos_server::{Kind, Server};
 use serde::Serialize;
 use std::time::Duration;
@@ -20,6 +20,8 @@ pub struct Plan {
     pub idle: Duration,
     /// With which slots.
     pub idle_slots: Vec<Slots>,
+    /// Whether sides are told of the runtime's slots.
+    pub tuned: bool,
 }
 
 /// One side's results for one case.
@@ -39,7 +41,7 @@ pub struct Cell {
     pub p50_ms: f64,
     /// 99th percentile of the latency in milliseconds.
     pub p99_ms: f64,
-    /// Requests about documents per workflow: all of them, also of the runtime's start, of polling and of what failed.
+    /// Requests about documents per workflow, completed or not: all of them, also of the runtime's start and of polling.
     pub requests: f64,
     /// Queries among them.
     pub queries: f64,
@@ -87,10 +89,13 @@ pub async fn all(server: &Server, plan: &Plan, mut tell: impl FnMut(String)) -> 
             for (side, of_side) in Side::ALL.iter().zip(&mut rounds) {
                 tell(format!("{case}: {}", side.name()));
                 let name = format!("case{number}-round{round}-{}", side.name());
-                of_side.push(one(server, *side, *case, plan.duration, &name).await?);
+                of_side.push(one(server, *side, *case, plan, &name).await?);
             }
         }
-        let cells = Side::ALL.iter().zip(rounds).map(|(side, rounds)| cell(*side, rounds));
+        let cells = Side::ALL
+            .iter()
+            .zip(rounds)
+            .map(|(side, rounds)| cell(*side, *case, rounds));
         rows.push(Row {
             case: *case,
             cells: cells.collect(),
@@ -100,7 +105,7 @@ pub async fn all(server: &Server, plan: &Plan, mut tell: impl FnMut(String)) -> 
     for slots in &plan.idle_slots {
         for side in Side::ALL {
             tell(format!("idle, {slots} slots: {}", side.name()));
-            idle.push(idle::watch(server, *side, *slots, plan.idle).await?);
+            idle.push(idle::watch(server, *side, *slots, plan).await?);
         }
     }
     Ok(Measured { rows, idle })
@@ -113,11 +118,11 @@ struct Round {
     units: f64,
 }
 
-async fn one(server: &Server, side: Side, case: Case, duration: Duration, name: &str) -> Result<Round, BenchError> {
-    let opened = side.open(server, name, case.slots).await?;
+async fn one(server: &Server, side: Side, case: Case, plan: &Plan, name: &str) -> Result<Round, BenchError> {
+    let opened = side.open(server, name, plan.tuned.then_some(case.slots)).await?;
     let container = container(name);
     let before = server.counts_in(&container);
-    let measured = run_case(opened.provider(), case, duration, Wait::Commit, "bench").await;
+    let measured = run_case(opened.provider(), case, plan.duration, Wait::Commit, "bench").await;
     let counts = server.counts_in(&container).since(&before);
     opened.close().await?;
     Ok(Round {
@@ -128,12 +133,18 @@ async fn one(server: &Server, side: Side, case: Case, duration: Duration, name: 
     })
 }
 
-fn cell(side: Side, rounds: Vec<Round>) -> Cell {
+fn cell(side: Side, case: Case, rounds: Vec<Round>) -> Cell {
     let sum = |of: fn(&Round) -> f64| rounds.iter().map(of).sum::<f64>();
     let elapsed_s = sum(|round| round.measured.elapsed_s).max(f64::MIN_POSITIVE);
     let completed = sum(|round| round.measured.workflows as f64);
-    // Each round runs one workflow more beforehand, whose requests were counted.
-    let workflows = completed + rounds.len() as f64;
+    let failed = sum(|round| round.measured.failed as f64);
+    // Each round runs a hello-world beforehand, whose requests were counted. Next to a large workflow they are nothing.
+    let before = if case.workload == Workload::Hello {
+        rounds.len()
+    } else {
+        0
+    };
+    let workflows = completed + failed + before as f64;
     let mut latencies_us: Vec<u64> = rounds
         .iter()
         .flat_map(|round| &round.measured.latencies_us)

@@ -13,6 +13,7 @@ pub struct Report {
     rounds: u32,
     latency_ms: u64,
     idle_seconds: u64,
+    tuned: bool,
     cpus: usize,
     load_after: Option<f64>,
     #[serde(flatten)]
@@ -27,6 +28,7 @@ impl Report {
             rounds: arguments.rounds,
             latency_ms: arguments.latency_ms,
             idle_seconds: arguments.idle_seconds,
+            tuned: !arguments.untuned,
             cpus: std::thread::available_parallelism().map_or(0, usize::from),
             load_after: load_average(),
             measured,

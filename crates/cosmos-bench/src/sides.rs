@@ -48,8 +48,13 @@ impl Side {
         }
     }
 
-    /// Opens it on the container of this name, for a runtime with so many slots.
-    pub async fn open(self, server: &Server, container: &str, slots: Slots) -> Result<Box<dyn Open>, BenchError> {
+    /// Opens it on the container of this name; `slots` are those of the runtime, if it is to be told.
+    pub async fn open(
+        self,
+        server: &Server,
+        container: &str,
+        slots: Option<Slots>,
+    ) -> Result<Box<dyn Open>, BenchError> {
         // Only one side wants to know.
         let _ = slots;
         match self {
@@ -101,19 +106,21 @@ mod incumbent {
 
     struct Incumbent(Arc<CosmosDBProvider>);
 
-    /// As it is published, told of the runtime's slots as its manual says, so that they do not compete.
-    pub async fn open(server: &Server, container: &str, slots: Slots) -> Result<Box<dyn Open>, BenchError> {
+    /// As it is published. Its manual tells it of the runtime's slots, so that they do not compete.
+    pub async fn open(server: &Server, container: &str, slots: Option<Slots>) -> Result<Box<dyn Open>, BenchError> {
         let failed = |e: String| BenchError::new("open duroxide-cdb on the test server", e);
         let number = |count: usize| u32::try_from(count).map_err(|e| failed(e.to_string()));
-        let config = CosmosDBProviderConfig {
+        let mut config = CosmosDBProviderConfig {
             endpoint: server.endpoint().trim_end_matches('/').to_owned(),
             key: server.key().to_owned(),
             database: DATABASE.to_owned(),
             container: container.to_owned(),
-            orch_concurrency: number(slots.turns)?,
-            worker_concurrency: number(slots.activities)?,
             ..CosmosDBProviderConfig::default()
         };
+        if let Some(slots) = slots {
+            config.orch_concurrency = number(slots.turns)?;
+            config.worker_concurrency = number(slots.activities)?;
+        }
         let provider = CosmosDBProvider::new_with_config(config).await;
         let provider = provider.map_err(|e| failed(e.to_string()))?;
         Ok(Box::new(Incumbent(Arc::new(provider))))
