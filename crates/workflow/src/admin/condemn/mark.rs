@@ -57,7 +57,8 @@ pub async fn unmark(engine: &Engine, instance: &str, by: &str) -> Result<()> {
         let Some((mut head, version)) = head_of(engine, instance).await? else {
             return Ok(());
         };
-        if head.condemned.as_ref().is_none_or(|mark| mark.by != by) {
+        // One that was decided since must be carried out.
+        if head.condemned.as_ref().is_none_or(|mark| mark.by != by || mark.decided) {
             return Ok(());
         }
         head.condemned = None;

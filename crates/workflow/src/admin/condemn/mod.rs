@@ -111,5 +111,8 @@ pub async fn chore(engine: &Arc<Engine>, record: Record) -> Result<()> {
     }
     // The coordinator is removed last of all. If it is gone, or has lost its mark, the deletion never happened.
     unmark(engine, &mark.coordinator, &mark.by).await?;
+    if is_decided(engine, instance, &mark).await? {
+        return carry_out(engine, &mark.coordinator, &mark.by).await;
+    }
     unmark(engine, instance, &mark.by).await
 }
