@@ -72,10 +72,13 @@ fn every_fault(kind: Kind, only: &str, threads: usize) -> ExitCode {
     for (what, violation) in &swept.failed {
         println!("{what}: {violation:.600}");
     }
-    if swept.failed.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+    match &swept.first {
+        None => ExitCode::SUCCESS,
+        Some(config) => {
+            println!("\nthe first of them; replay: --config FILE --trace");
+            println!("{}", serde_json::to_string(config).unwrap_or_default());
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -226,6 +226,8 @@ pub struct Swept {
     pub tally: Tally,
     /// Runs that failed: the scenario and what was done to it, and what was seen.
     pub failed: Vec<(String, String)>,
+    /// The first of them, to be run again.
+    pub first: Option<Config>,
 }
 
 impl Swept {
@@ -251,6 +253,7 @@ pub fn sweep(scenarios: &[Scenario], threads: usize, most: usize) -> Swept {
                     *swept.runs.entry(scenario.name).or_default() += 1;
                     swept.tally.add(&outcome.tally);
                     if let Some(violation) = outcome.violations.into_iter().next() {
+                        swept.first.get_or_insert_with(|| scenario.config(faults));
                         swept
                             .failed
                             .push((format!("{} with {faults:?}", scenario.name), violation));

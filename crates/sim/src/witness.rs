@@ -53,6 +53,14 @@ impl Witness {
         page.map_or(0, |page| page.records.len())
     }
 
+    /// Waits while the process is frozen. Whether that took longer than the lease on what was just handed out: then it is
+    /// worth nothing by now, and says nothing of the engine.
+    async fn was_frozen_for(&self, lock: Duration) -> bool {
+        let handed_out_ms = self.life.now_ms();
+        self.life.pass().await;
+        self.life.now_ms().saturating_sub(handed_out_ms) >= lock.as_millis() as u64
+    }
+
     fn is_being_deleted(&self, instance: &str) -> bool {
         self.scene().facts.lock().deleted.contains(instance)
     }
@@ -246,8 +254,8 @@ impl Interpose for Witness {
             .inner
             .fetch_orchestration_item(lock_timeout, poll_timeout, filter)
             .await?;
-        self.life.pass().await;
-        if let Some((item, token, attempt)) = &fetched {
+        let lapsed = self.was_frozen_for(lock_timeout).await;
+        if let Some((item, token, attempt)) = fetched.as_ref().filter(|_| !lapsed) {
             self.turn_handed_out(item, token, *attempt, lock_timeout);
         }
         Ok(fetched)
@@ -335,9 +343,11 @@ impl Interpose for Witness {
             .inner
             .fetch_work_item(lock_timeout, poll_timeout, session, tag_filter)
             .await?;
-        self.life.pass().await;
+        let lapsed = self.was_frozen_for(lock_timeout).await;
         if let Some((item, token, attempt)) = &mut fetched {
-            self.work_handed_out(item, token, *attempt, lock_timeout);
+            if !lapsed {
+                self.work_handed_out(item, token, *attempt, lock_timeout);
+            }
             tell(item);
         }
         Ok(fetched)

@@ -187,6 +187,14 @@ impl Engine {
         self.newest_snapshot(instance).await
     }
 
+    /// The newest snapshot of an instance, for who must not miss what another process has just done.
+    pub async fn sure_snapshot(&self, instance: &Arc<str>) -> Result<Arc<Snapshot>> {
+        match self.shared {
+            None => self.snapshot(instance).await,
+            Some(_) => self.newest_snapshot(instance).await,
+        }
+    }
+
     /// What is taken for the newest without asking the store.
     fn trust(&self) -> Trust {
         match &self.shared {
@@ -242,11 +250,17 @@ impl Engine {
 
     /// The same, for callers of the provider.
     pub async fn snapshot_for(&self, operation: &'static str, instance: &str) -> Result<Arc<Snapshot>, ProviderError> {
-        let failed = |e: Error| error::from_store(operation, &e);
-        let snapshot = self.snapshot(&Arc::from(instance)).await.map_err(failed)?;
+        let found = match self.snapshot(&Arc::from(instance)).await {
+            Ok(snapshot) => self.unless_deleted(instance, snapshot).await,
+            failed => failed,
+        };
+        found.map_err(|e| error::from_store(operation, &e))
+    }
+
+    /// What is deleted is gone, even if something is left of it.
+    pub async fn unless_deleted(&self, instance: &str, snapshot: Arc<Snapshot>) -> Result<Arc<Snapshot>> {
         match snapshot.head().and_then(|head| head.condemned.as_ref()) {
-            // What is deleted is gone, even if something is left of it.
-            Some(mark) if condemn::is_decided(self, instance, mark).await.map_err(failed)? => Ok(Arc::default()),
+            Some(mark) if condemn::is_decided(self, instance, mark).await? => Ok(Arc::default()),
             _ => Ok(snapshot),
         }
     }

@@ -103,7 +103,7 @@ pub async fn activity(engine: &Arc<Engine>, item: WorkItem) -> Result<(), Provid
             .await
             .map_err(|e| from_store(OPERATION, &e))?;
         let (mut board, now_ms) = engine.board.lock();
-        board.offer(offer.order, offer.task(written(&committed, offer.op)), now_ms);
+        board.bring_task(offer.order, offer.task(written(&committed, offer.op)), now_ms);
         Ok(())
     })
     .await

@@ -66,10 +66,7 @@ async fn attempt(
     }
     for id in ids {
         let id_: Arc<str> = Arc::from(id.as_str());
-        let snapshot = match engine.shared {
-            None => engine.snapshot(&id_).await,
-            Some(_) => engine.newest_snapshot(&id_).await,
-        };
+        let snapshot = engine.sure_snapshot(&id_).await;
         let snapshot = snapshot.map_err(|e| from_store(OPERATION, &e))?;
         let Some((head, version)) = snapshot.head.as_ref().filter(|(head, _)| !head.is_blank()) else {
             continue;
@@ -125,10 +122,11 @@ async fn attempt(
         };
     }
     let tombs = commit.ops.iter().any(|op| op.draft().is_some());
+    let began_ms = engine.clock.now_ms();
     match engine.commit(commit).await {
         Ok(_) => {
             for (id, gone) in &deleted {
-                forget(engine, id, gone);
+                forget(engine, id, gone, began_ms);
             }
             if tombs {
                 engine.housekeeper.call(engine);
@@ -207,11 +205,10 @@ async fn executions_before(engine: &Engine, id: &str, head: &Head) -> Result<(u6
 }
 
 /// Makes memory agree: the instance is gone, and so is what was deleted with it.
-fn forget(engine: &Engine, id: &str, deleted: &[Order]) {
-    let now_ms = engine.clock.now_ms();
+fn forget(engine: &Engine, id: &str, deleted: &[Order], began_ms: u64) {
     engine
         .cache
-        .put(&Arc::from(id), slot_of(id), Arc::new(Snapshot::default()), now_ms);
+        .put(&Arc::from(id), slot_of(id), Arc::new(Snapshot::default()), began_ms);
     evict(engine, id, deleted);
 }
 
@@ -241,7 +238,11 @@ async fn ended_roots(engine: &Engine, filter: &InstanceFilter, limit: usize) -> 
     let mut roots = Vec::new();
     if let Some(ids) = &filter.instance_ids {
         for id in ids {
-            let snapshot = engine.snapshot_for(OPERATION, id).await?;
+            let found = match engine.sure_snapshot(&Arc::from(id.as_str())).await {
+                Ok(snapshot) => engine.unless_deleted(id, snapshot).await,
+                failed => failed,
+            };
+            let snapshot = found.map_err(|e| from_store(OPERATION, &e))?;
             let Some(head) = snapshot.head().filter(|head| head.name.is_some()) else {
                 continue;
             };

@@ -109,14 +109,25 @@ impl Inner {
         }
     }
 
-    /// A commit of this process has brought a message; `false` if it was consumed before the commit was answered.
+    /// A commit of this process has brought a message; `false` if it was consumed or changed before the commit was answered.
     pub fn bring_letter(&mut self, instance: &Arc<str>, order: Order, letter: Letter, pin: Pin, now_ms: u64) -> bool {
         let gone = |recent: &Recent| recent.knows(instance, &letter.id, &letter.version);
-        if self.recent.as_ref().is_some_and(gone) {
+        let there = self.turns.letter(instance, order);
+        let changed = there.is_some_and(|there| there.id == letter.id && there.version != letter.version);
+        if changed || self.recent.as_ref().is_some_and(gone) {
             return false;
         }
         self.post(instance, order, letter, pin, now_ms);
         true
+    }
+
+    /// A commit of this process has brought an activity. One that was found in the store before the commit was answered
+    /// stays as it is: somebody here may work on it.
+    pub fn bring_task(&mut self, order: Order, task: Task, now_ms: u64) {
+        let gone = |recent: &Recent| recent.knows(&task.activity.instance, &task.key.id, &task.version);
+        if self.work.task(order).is_none() && !self.recent.as_ref().is_some_and(gone) {
+            self.offer(order, task, now_ms);
+        }
     }
 
     /// The store told of an activity; returns whether that was news.

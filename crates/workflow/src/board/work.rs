@@ -1,6 +1,7 @@
 //! Activities that wait for a worker.
 
 use super::alarms::{Alarm, AlarmKey};
+use super::known::Recent;
 use super::sessions::Sessions;
 use super::turns::Body;
 use super::waiters::Want;
@@ -60,6 +61,16 @@ struct Entry {
     task: Task,
     state: State,
     lapsed: Option<ClaimId>,
+}
+
+impl Entry {
+    /// Its record was written again; what tells of it at the version before is old.
+    fn change_version(&mut self, version: Version, recent: Option<&mut Recent>) {
+        let before = std::mem::replace(&mut self.task.version, version);
+        if let Some(recent) = recent {
+            recent.remember(&self.task.activity.instance, &self.task.key.id, &before);
+        }
+    }
 }
 
 type ActivityKey = (Arc<str>, u64, u64);
@@ -336,7 +347,8 @@ impl Inner {
             return;
         };
         if let Some((version, until_ms, attempts)) = claimed {
-            (entry.task.version, entry.task.reserved_ms, entry.task.noted) = (version, until_ms, attempts);
+            (entry.task.reserved_ms, entry.task.noted) = (until_ms, attempts);
+            entry.change_version(version, self.recent.as_mut());
         }
         entry.state = State::Ready;
         self.show(order, now_ms);
@@ -354,10 +366,11 @@ impl Inner {
 
     /// An activity's deliveries were written down.
     pub fn noted_task(&mut self, order: Order, attempts: u32, version: Version) {
-        if let Some(entry) = self.work.tasks.get_mut(&order) {
-            entry.task.noted = attempts;
-            entry.task.version = version;
-        }
+        let Some(entry) = self.work.tasks.get_mut(&order) else {
+            return;
+        };
+        entry.task.noted = attempts;
+        entry.change_version(version, self.recent.as_mut());
     }
 
     /// Removes an activity that is finished or cancelled, and every claim on it.

@@ -107,23 +107,28 @@ impl Cache {
         )
     }
 
-    /// Keeps what was read, unless a commit came in between.
+    /// Keeps what was read, unless a commit came in between. Then either may be the newer one, where others write too, and
+    /// what is here is not trusted: who has seen the newer one must not see the older one next.
     pub fn fill(&self, instance: &Arc<str>, slot: Slot, began: Began, snapshot: Arc<Snapshot>, now_ms: u64) {
         let commits = self.commits.lock();
         if commits.get(usize::from(slot.0)) == Some(&began.0) {
             let doubtful_ms = now_ms + CONFIRMED_MS;
             self.entries
                 .insert(Arc::clone(instance), Entry { snapshot, doubtful_ms });
+        } else if let Some(entry) = self.entries.peek(instance) {
+            let doubtful_ms = 0;
+            self.entries
+                .insert(Arc::clone(instance), Entry { doubtful_ms, ..entry });
         }
     }
 
-    /// Keeps what a commit made.
-    pub fn put(&self, instance: &Arc<str>, slot: Slot, snapshot: Arc<Snapshot>, now_ms: u64) {
+    /// Keeps what a commit made that was begun at `began_ms`: its answer may have come long after others wrote over it.
+    pub fn put(&self, instance: &Arc<str>, slot: Slot, snapshot: Arc<Snapshot>, began_ms: u64) {
         let mut commits = self.commits.lock();
         if let Some(count) = commits.get_mut(usize::from(slot.0)) {
             *count += 1;
         }
-        let doubtful_ms = now_ms + OWN_MS;
+        let doubtful_ms = began_ms + OWN_MS;
         self.entries
             .insert(Arc::clone(instance), Entry { snapshot, doubtful_ms });
     }
@@ -152,6 +157,17 @@ mod tests {
         cache.fill(&instance, slot, began, Arc::new(Snapshot::default()), 1);
         assert!(cache.get("a", Trust::Always).is_none());
         cache.fill(&instance, slot, cache.begin(slot), Arc::new(Snapshot::default()), 1);
+        assert!(cache.get("a", Trust::Always).is_some());
+    }
+
+    #[test]
+    fn what_a_commit_left_while_the_store_was_read_is_not_trusted_where_others_may_write() {
+        let cache = Cache::new(1 << 20, Arc::new(Meters::new()));
+        let (instance, slot) = (Arc::from("a"), Slot(7));
+        let began = cache.begin(slot);
+        cache.put(&instance, slot, Arc::new(Snapshot::default()), 10);
+        cache.fill(&instance, slot, began, Arc::new(Snapshot::default()), 11);
+        assert!(cache.get("a", Trust::At(11)).is_none());
         assert!(cache.get("a", Trust::Always).is_some());
     }
 

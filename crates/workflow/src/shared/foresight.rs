@@ -37,6 +37,7 @@ pub struct Foresight {
     _foreseen: Foreseen,
     snapshot: Snapshot,
     head: Head,
+    began_ms: u64,
     until_ms: u64,
 }
 
@@ -83,6 +84,7 @@ impl Foresight {
             _foreseen: foreseen,
             snapshot,
             head,
+            began_ms: now_ms,
             until_ms,
         };
         Ok(Some((foresight, op)))
@@ -92,12 +94,9 @@ impl Foresight {
     /// then.
     pub fn came_true(&self, engine: &Engine, instance: &Arc<str>, version: Version) -> Reservation {
         let snapshot = Arc::new(self.snapshot.with_head(self.head.clone(), version));
-        engine.cache.put(
-            instance,
-            slot_of(instance),
-            Arc::clone(&snapshot),
-            engine.clock.now_ms(),
-        );
+        engine
+            .cache
+            .put(instance, slot_of(instance), Arc::clone(&snapshot), self.began_ms);
         let over = snapshot.head.as_ref().map(|(_, version)| version.clone());
         let before = self.snapshot.head.as_ref().map(|(_, version)| version);
         engine.board.lock().0.wrote_head(instance, before, over.as_ref());

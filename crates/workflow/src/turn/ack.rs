@@ -257,7 +257,7 @@ async fn cancelled(engine: &Engine, turn: &Turn) -> Result<Vec<(Order, Key)>, Er
 fn settle(engine: &Arc<Engine>, ground: &Ground, plan: Plan, committed: &Committed, claim: Option<ClaimId>) {
     let instance = &ground.instance;
     let pin = Pin::of(plan.head.execution.pinned.as_ref());
-    let (slot, written_ms) = (slot_of(instance), engine.clock.now_ms());
+    let (slot, began_ms) = (slot_of(instance), plan.head.updated_ms);
     let mut snapshot = None;
     match committed.version(0).cloned() {
         _ if mutation::is(Mutation::StaleSnapshot) => {}
@@ -268,7 +268,7 @@ fn settle(engine: &Arc<Engine>, ground: &Ground, plan: Plan, committed: &Committ
                 kv: plan.kv,
                 custom: plan.custom,
             });
-            engine.cache.put(instance, slot, Arc::clone(&now), written_ms);
+            engine.cache.put(instance, slot, Arc::clone(&now), began_ms);
             snapshot = Some(now);
         }
         // Somebody else finished the turn, and something has happened since.
@@ -289,15 +289,15 @@ fn settle(engine: &Arc<Engine>, ground: &Ground, plan: Plan, committed: &Committ
         let Some(version) = committed.version(offer.op).cloned() else {
             continue;
         };
-        board.offer(offer.order, offer.task(version), now_ms);
+        board.bring_task(offer.order, offer.task(version), now_ms);
     }
     let mut made = Vec::new();
     for (post, pin) in plan.posts.into_iter().zip(pins) {
         let Some(version) = committed.version(post.op).cloned() else {
             continue;
         };
-        made.extend((post.instance == *instance).then_some(post.order));
-        board.post(&post.instance, post.order, post.letter(version), pin, now_ms);
+        let there = board.bring_letter(&post.instance, post.order, post.letter(version), pin, now_ms);
+        made.extend((there && post.instance == *instance).then_some(post.order));
     }
     board.pin(instance, pin);
     if let (Some(lease), Some(snapshot), Some(_)) = (&ground.lease, snapshot, claim) {

@@ -164,6 +164,7 @@ async fn give_back(engine: &Engine, held: &Held, due_ms: Option<u64>, ignore_att
         },
     );
     let puts_off = ops.len() > 1;
+    let began_ms = engine.clock.now_ms();
     let committed = match engine.commit(Commit::new(ops)).await {
         Ok(committed) => committed,
         Err(Error::Conflict { .. }) => return Ok(false),
@@ -173,10 +174,10 @@ async fn give_back(engine: &Engine, held: &Held, due_ms: Option<u64>, ignore_att
         Some(version) => held.snapshot.with_head(head, version.clone()),
         None => Snapshot::default(),
     };
-    let (instance, now_ms) = (&held.instance, engine.clock.now_ms());
+    let instance = &held.instance;
     engine
         .cache
-        .put(instance, slot_of(instance), Arc::new(snapshot), now_ms);
+        .put(instance, slot_of(instance), Arc::new(snapshot), began_ms);
     if puts_off {
         let (mut board, _) = engine.board.lock();
         for (at, handed) in held.handed.iter().enumerate() {

@@ -109,19 +109,17 @@ pub async fn extend(
         return Ok(None);
     };
     let mut head = head.clone();
-    head.lease = Some(shared.lease(engine.clock.now_ms(), lock));
+    let began_ms = engine.clock.now_ms();
+    head.lease = Some(shared.lease(began_ms, lock));
     let op = Op::Replace(head.draft(Head::key(instance))?, version.clone());
     match engine.commit(Commit::new(vec![op])).await {
         Ok(committed) => {
             let now = crate::queued::written(&committed, 0);
             engine.board.lock().0.wrote_head(instance, Some(version), Some(&now));
             let snapshot = Arc::new(snapshot.with_head(head, now));
-            engine.cache.put(
-                instance,
-                slot_of(instance),
-                Arc::clone(&snapshot),
-                engine.clock.now_ms(),
-            );
+            engine
+                .cache
+                .put(instance, slot_of(instance), Arc::clone(&snapshot), began_ms);
             Ok(Some(snapshot))
         }
         Err(Error::Conflict { .. }) => Ok(None),
@@ -238,12 +236,9 @@ async fn claim(
                     Belief::Head(_) => instance::load_rest(&*engine.store, &partition(instance), head, version).await?,
                 };
                 let snapshot = Arc::new(snapshot);
-                engine.cache.put(
-                    instance,
-                    slot_of(instance),
-                    Arc::clone(&snapshot),
-                    engine.clock.now_ms(),
-                );
+                engine
+                    .cache
+                    .put(instance, slot_of(instance), Arc::clone(&snapshot), now_ms);
                 return Ok(Claimed::Ours(snapshot, over));
             }
             Err(Error::Conflict { .. }) => {
@@ -277,16 +272,14 @@ pub async fn release(engine: &Engine, instance: &Arc<str>, snapshot: &Snapshot) 
         head.deliveries = head.deliveries.saturating_sub(1);
         Op::Replace(head.draft(key)?, version)
     };
-    let slot = slot_of(instance);
+    let (slot, began_ms) = (slot_of(instance), engine.clock.now_ms());
     match engine.commit(Commit::new(vec![op])).await {
         Ok(committed) => {
             let released = match committed.version(0) {
                 Some(version) => snapshot.with_head(head, version.clone()),
                 None => Snapshot::default(),
             };
-            engine
-                .cache
-                .put(instance, slot, Arc::new(released), engine.clock.now_ms());
+            engine.cache.put(instance, slot, Arc::new(released), began_ms);
             Ok(())
         }
         Err(Error::Conflict { .. }) => {
