@@ -43,7 +43,7 @@ fn is_good(held: &Held, taker: &Life) -> bool {
     if !held.holder.wall.agrees(&taker.wall, AGREED_MS) {
         return false;
     }
-    let half_ms = held.from_ms.midpoint(held.until_ms);
+    let half_ms = held.from_ms.midpoint(held.until_ms).min(held.until_ms);
     half_ms > taker.high_ms() && half_ms > held.holder.high_ms()
 }
 
@@ -246,6 +246,17 @@ impl Drop for Unseen<'_> {
             facts.turn_deliveries.remove(&instance);
         }
         facts.work_claims.retain(|_, held| held.token != self.token);
+    }
+}
+
+/// A holder begins to give something back: from now on it may be anybody's, whether or not the holder learns of that.
+pub fn giving_back(life: &Life, token: &str) {
+    let facts = &mut *life.scene.facts.lock();
+    let turn = turn_of(facts, token).map(|(_, held)| held.until_ms = 0);
+    if turn.is_none()
+        && let Some((_, held)) = work_of(facts, token)
+    {
+        held.until_ms = 0;
     }
 }
 

@@ -67,7 +67,9 @@ impl Witness {
 
     /// Whether another process may have taken over a turn of this one: then its messages may be gone.
     fn was_overtaken(&self, instance: &str) -> bool {
-        let last = self.scene().facts.lock().turned_by.get(instance).copied();
+        let facts = self.scene().facts.lock();
+        let held = facts.turn_claims.get(instance).map(|held| held.holder.number);
+        let last = held.or_else(|| facts.turned_by.get(instance).copied());
         self.scene().config.is_shared() && last != Some(self.life.number)
     }
 
@@ -320,6 +322,7 @@ impl Interpose for Witness {
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
         self.life.pass().await;
+        claims::giving_back(&self.life, lock_token);
         let outcome = self
             .inner
             .abandon_orchestration_item(lock_token, delay, ignore_attempt)
@@ -392,6 +395,7 @@ impl Interpose for Witness {
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
         self.life.pass().await;
+        claims::giving_back(&self.life, token);
         let outcome = self.inner.abandon_work_item(token, delay, ignore_attempt).await;
         self.life.trace(|| format!("abandon work {token}: {outcome:?}"));
         if outcome.is_ok() {

@@ -1,8 +1,8 @@
 //! A store that does not give up at once: what every engine puts between itself and a database.
 
 use crate::{
-    Clock, Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, Key, Limits, ListFilter, ListPage, Op, Record,
-    Result, ScanPage, ScanQuery, Sharing, Signals, Store,
+    Clock, Commit, Committed, Counter, Cursor, Draft, DuePage, DueQuery, Error, Key, Limits, ListFilter, ListPage, Op,
+    Record, Result, ScanPage, ScanQuery, Sharing, Signals, Store, Version,
 };
 use async_trait::async_trait;
 use std::future::Future;
@@ -16,17 +16,18 @@ use std::time::Duration;
 ///
 /// # Lost replies
 ///
-/// After [`Error::UnknownOutcome`] the commit's first writes are looked at. Where one is found as it was written, the commit
-/// happened; where none is, the commit did not happen, and is made again. This is sound because what an engine
-/// writes is written by one commit only: a new record under an order that is never given twice, or a head that counts its
-/// turns. Where others have written over it since, no version is told: theirs must not pass for the commit's own.
+/// After [`Error::UnknownOutcome`] the first records that the commit creates are looked at, or the first that it writes if
+/// it creates none. Where one is found as it was written, the commit happened; else it did not, and is made again. This is
+/// sound because what an engine creates is created by one commit only: it is under an order that is never given twice, or
+/// names the process. Where others have written over it since, no version is told: theirs must not pass for the commit's
+/// own. Where others have removed it since, it is written again: who removes what must not come twice remembers it.
 pub struct Patient {
     inner: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     patience: Duration,
 }
 
-/// How many of a commit's writes are looked at before it is taken not to have happened.
+/// How many of the records that a commit creates are looked at before it is taken not to have happened.
 const WITNESSES: usize = 4;
 const FIRST_WAIT: Duration = Duration::from_millis(5);
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
@@ -75,34 +76,44 @@ impl Patient {
 
     /// What became of a commit whose reply was lost; `None` if it did not happen.
     async fn resolve(&self, commit: &Commit) -> Result<Option<Committed>> {
-        let mut versions = Vec::with_capacity(commit.ops.len());
-        let (mut happened, mut writes) = (false, 0);
-        for op in &commit.ops {
-            let Some(draft) = op.draft() else {
-                versions.push(None);
-                continue;
-            };
-            let found = self.find_out(&draft.key).await?;
-            // What somebody has written over it since is not this commit's, and its version must not pass for it.
-            let own = found.filter(|record| is_same(&record.body, &draft.body) && record.place == draft.place);
-            // What is written over something may say what was said before; a new record, or the first write, never does.
-            happened |= own.is_some() && (writes == 0 || matches!(op, Op::Create(_)));
-            writes += 1;
-            versions.push(own.map(|record| record.version));
-            if !happened && writes == WITNESSES {
-                return Ok(None);
-            }
-        }
-        if writes == 0 {
-            let Some(deletes) = commit.ops.iter().find(|op| !matches!(op, Op::Absent(_))) else {
-                return Ok(None);
-            };
-            happened = self.find_out(deletes.key()).await?.is_none();
-        }
-        if !happened {
+        if !self.happened(commit).await? {
             return Ok(None);
         }
+        let mut versions = Vec::with_capacity(commit.ops.len());
+        for op in &commit.ops {
+            versions.push(match op.draft() {
+                Some(draft) => self.own(draft).await?,
+                None => None,
+            });
+        }
         Ok(Some(Committed { versions }))
+    }
+
+    async fn happened(&self, commit: &Commit) -> Result<bool> {
+        let is_new = |op: &&Op| matches!(op, Op::Create(_));
+        let created = commit.ops.iter().filter(is_new).filter_map(Op::draft);
+        let mut witnesses: Vec<&Draft> = created.take(WITNESSES).collect();
+        if witnesses.is_empty() {
+            witnesses.extend(commit.ops.iter().find_map(Op::draft));
+        }
+        for draft in &witnesses {
+            if self.own(draft).await?.is_some() {
+                return Ok(true);
+            }
+        }
+        let changes = |op: &&Op| !matches!(op, Op::Absent(_));
+        match commit.ops.iter().find(changes).filter(|_| witnesses.is_empty()) {
+            Some(deletes) => Ok(self.find_out(deletes.key()).await?.is_none()),
+            None => Ok(false),
+        }
+    }
+
+    /// The version of a record that is what was to be written. What somebody has written over it since is not this
+    /// commit's, and its version must not pass for it.
+    async fn own(&self, draft: &Draft) -> Result<Option<Version>> {
+        let found = self.find_out(&draft.key).await?;
+        let own = found.filter(|record| is_same(&record.body, &draft.body) && record.place == draft.place);
+        Ok(own.map(|record| record.version))
     }
 }
 

@@ -62,6 +62,8 @@ pub enum Mutation {
     NoTombstone,
     /// A turn that is larger than a commit is simply several commits.
     SplitCommit,
+    /// The head does not tell which messages were consumed.
+    ForgetHeard,
     /// What is pending of a turn is not done by who finds it.
     LoseStaged,
 }

@@ -46,7 +46,10 @@ async fn store_shared(engine: &Arc<Engine>, post: Post, create: Op) -> Result<()
         .flatten()
         .zip(foresight.as_ref())
         .map(|(version, foresight)| foresight.came_true(engine, &post.instance, version));
-    shared::deliver(engine, &post, written(&joined.versions, 0), since, reservation);
+    // What is gone already needs no delivery.
+    if let Some(version) = joined.versions.version(0) {
+        shared::deliver(engine, &post, version.clone(), since, reservation);
+    }
     Ok(())
 }
 

@@ -214,3 +214,32 @@ async fn a_version_that_somebody_else_wrote_since_does_not_pass_for_the_commits_
     assert!(committed.version(0).is_some());
     assert_eq!(committed.version(1), None);
 }
+
+#[tokio::test]
+async fn what_a_commit_writes_over_something_does_not_prove_it_where_it_also_creates() {
+    // Another process makes the same turn: its head says the same, its page names another process.
+    let (_, _, patient) = bed([
+        Next::Apply,
+        Next::Apply,
+        Next::FailBefore(Error::UnknownOutcome("cut off".to_string())),
+    ]);
+    patient.commit(create("head")).await.unwrap();
+    let turn = |by: &'static str| {
+        Commit::new(vec![
+            Op::Replace(
+                Draft::new(key("head"), Bytes::from(r#"{"turns":1}"#)),
+                Version::number(1),
+            ),
+            Op::Create(Draft::new(key("page"), Bytes::from(by))),
+        ])
+    };
+    patient.commit(turn("theirs")).await.unwrap();
+    assert!(matches!(
+        patient.commit(turn("ours")).await,
+        Err(Error::Conflict { .. })
+    ));
+    assert_eq!(
+        patient.get(&key("page")).await.unwrap().unwrap().body,
+        Bytes::from("theirs")
+    );
+}

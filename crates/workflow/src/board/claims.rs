@@ -1,7 +1,7 @@
 //! Claims: who works on what, until when.
 
 use super::alarms::{Alarm, AlarmKey};
-use super::{ClaimId, Inner, Window};
+use super::{ClaimId, Inner, Sort, Window};
 use crate::instance::Snapshot;
 use crate::mutation::{self, Mutation};
 use crate::outbox::Origin;
@@ -17,6 +17,8 @@ pub struct Handed {
     pub id: RecordId,
     /// The version of its record.
     pub version: Version,
+    /// What it is.
+    pub sort: Sort,
     /// The intent that it came from, if it came through an outbox.
     pub origin: Option<Arc<Origin>>,
 }

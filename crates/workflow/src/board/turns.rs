@@ -56,6 +56,8 @@ pub enum Sort {
     Queue,
     /// It is the result of an activity: one of many, perhaps.
     Result,
+    /// It is an event that somebody raised.
+    Event,
     /// Anything else: without an instance it waits for a start.
     Other,
 }
@@ -66,6 +68,7 @@ impl Sort {
         match item {
             item if message::starts(item) => Self::Start,
             WorkItem::QueueMessage { .. } => Self::Queue,
+            WorkItem::ExternalRaised { .. } => Self::Event,
             WorkItem::ActivityCompleted { .. } | WorkItem::ActivityFailed { .. } => Self::Result,
             _ => Self::Other,
         }

@@ -59,6 +59,9 @@ pub struct Head {
     /// Whether messages wait for a start where nobody looks, on such a store: who claims the instance must.
     #[serde(default, skip_serializing_if = "is_false")]
     pub parked: bool,
+    /// Messages of clients that the last turns consumed, on such a store: a client whose reply was lost looks here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub heard: Vec<String>,
     /// What is still to be done of the last turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Pending>,
@@ -117,6 +120,7 @@ impl Head {
             lease: None,
             deliveries: 0,
             parked: false,
+            heard: Vec::new(),
             pending: None,
             condemned: None,
         }

@@ -4,12 +4,16 @@ use super::encode;
 use duroxide::Event;
 use perennial_store::{Draft, Key, Partition, RecordId, Result};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// The events that one turn added to the history of one execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Page {
     /// The events, as the runtime gave them.
     pub events: Vec<Event>,
+    /// The process that committed the turn, where many share the store: two that made the same turn would write the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Arc<str>>,
 }
 
 impl Page {

@@ -2,15 +2,17 @@
 
 use crate::board::{Letter, Sort};
 use crate::engine::Engine;
+use crate::instance::Snapshot;
 use crate::outbox::{Fate, Origin};
 use crate::records::envelope::Envelope;
 use crate::records::head::Head;
 use crate::records::{instance_of, message, partition, queues, tomb};
 use crate::recover;
 use crate::redo::messages_per_turn;
+use crate::send::slot_of;
 use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::WorkItem;
-use perennial_store::{Commit, Error, Op, Order, Place, Record, Result, ScanQuery, Version};
+use perennial_store::{Commit, Committed, Error, Op, Order, Place, Record, Result, ScanQuery, Version};
 use std::sync::Arc;
 
 const PAGE: usize = 100;
@@ -119,6 +121,24 @@ async fn understand(engine: &Engine, record: Record) -> Result<Option<(Order, Le
     Ok(Some((place.order, letter, envelope.item)))
 }
 
+/// Removes messages that were heard before, and gives the claim back that was made for them.
+pub async fn discard(
+    engine: &Engine,
+    instance: &Arc<str>,
+    letters: &[(Order, Letter)],
+    snapshot: &Snapshot,
+) -> Result<()> {
+    let Some((mut head, version)) = snapshot.head.clone() else {
+        return Ok(());
+    };
+    (head.lease, head.deliveries) = (None, 0);
+    let mut ops = vec![Op::Replace(head.draft(Head::key(instance))?, version)];
+    let gone = letters.iter().map(|(_, letter)| letter);
+    ops.extend(gone.map(|letter| Op::Delete(message::key(instance, &letter.id), letter.version.clone())));
+    let committed = engine.commit(Commit::new(ops)).await;
+    forget(engine, instance, letters, committed)
+}
+
 /// Messages to an instance that does not exist, and that no start is among: those for its queues are dropped, others
 /// wait where nobody looks until a start comes; the head says so, and stays. `blank` is the version of the head that claims
 /// the instance.
@@ -158,13 +178,21 @@ pub async fn orphan(
         },
     );
     let committed = engine.commit(Commit::new(ops)).await;
-    engine.cache.forget(instance, crate::send::slot_of(instance));
-    let (mut board, _) = engine.board.lock();
+    forget(engine, instance, letters, committed)
+}
+
+/// These messages are gone from where they were; after a conflict somebody else has taken over.
+fn forget(
+    engine: &Engine,
+    instance: &Arc<str>,
+    letters: &[(Order, Letter)],
+    committed: Result<Committed>,
+) -> Result<()> {
+    engine.cache.forget(instance, slot_of(instance));
     let orders: Vec<Order> = letters.iter().map(|(order, _)| *order).collect();
     match committed {
-        // After a conflict somebody else has taken over.
         Ok(_) | Err(Error::Conflict { .. }) => {
-            board.consume(instance, &orders);
+            engine.board.lock().0.consume(instance, &orders);
             Ok(())
         }
         Err(other) => Err(other),

@@ -2,9 +2,11 @@
 
 mod ack;
 mod fetch;
+mod heard;
 mod hold;
 mod mailbox;
 mod plan;
+mod prepare;
 mod secure;
 
 pub use ack::{Turn, ack, append};

@@ -1,6 +1,7 @@
 //! What a turn changes, as one commit.
 
 use super::ack::Turn;
+use super::heard;
 use crate::admin::totals;
 use crate::board::Handed;
 use crate::engine::Engine;
@@ -126,6 +127,7 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
             .ops
             .push(outbox::consumption(engine, &ground.instance, handed, now_ms)?);
     }
+    heard::remember(engine, &mut head, &ground.handed, now_ms);
     let tombs = draft.ops.iter().filter(|op| op.draft().is_some()).count();
 
     if turn.execution > head.execution.id {
@@ -135,7 +137,10 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
         opened += 1;
     }
     identify(&mut head, &turn);
-    let page = Arc::new(Page { events: turn.events });
+    let page = Arc::new(Page {
+        events: turn.events,
+        by: engine.shared.as_ref().map(|shared| Arc::clone(&shared.owner)),
+    });
     let bytes = draft.page(&page, turn.execution, head.turns)?;
     head.turns += 1;
     head.updated_ms = now_ms;

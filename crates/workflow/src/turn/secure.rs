@@ -48,7 +48,7 @@ pub async fn secure(
         let certain = taken.letters.iter().take_while(|(_, letter)| letter.certain).count();
         taken.letters.truncate(certain);
         if !taken.letters.is_empty() {
-            let messages = super::fetch::open(engine, taken).await?;
+            let messages = super::prepare::open(engine, taken).await?;
             // Reading may have taken so long that the lease is over.
             if lasts(reserved.until_ms, engine.clock.now_ms(), lock) {
                 return Ok(Secured::Ours(reserved.snapshot, messages));
@@ -64,7 +64,7 @@ pub async fn secure(
         });
     };
     if mutation::is(Mutation::TrustHints) {
-        let messages = super::fetch::open(engine, taken).await?;
+        let messages = super::prepare::open(engine, taken).await?;
         return Ok(Secured::Ours(snapshot, messages));
     }
     let parked = snapshot.head.as_ref().is_some_and(|(head, _)| head.parked);
@@ -75,7 +75,7 @@ pub async fn secure(
             .0
             .is_certain(&taken.instance, &taken.letters, over.as_ref())
     {
-        super::fetch::open(engine, taken).await?
+        super::prepare::open(engine, taken).await?
     } else {
         let (letters, messages) = mailbox::read(engine, &taken.instance, parked).await?;
         taken.letters = letters;

@@ -169,7 +169,10 @@ async fn finish_shared(
                 .filter(|_| heads > 0)
                 .zip(foresight.as_ref())
                 .map(|(version, foresight)| foresight.came_true(engine, &post.instance, version));
-            shared::deliver(engine, &post, written(&joined.versions, 1), since, reservation);
+            // What is gone already needs no delivery.
+            if let Some(version) = joined.versions.version(1) {
+                shared::deliver(engine, &post, version.clone(), since, reservation);
+            }
             Ok(())
         }
         // It was cancelled, or another process has it.

@@ -21,10 +21,6 @@ pub async fn secure(
     task: &Task,
     lock: Duration,
 ) -> Result<Option<Arc<WorkItem>>> {
-    let now_ms = engine.clock.now_ms();
-    if shared::lasts(task.reserved_ms, now_ms, lock) || mutation::is(Mutation::KeepClaimsHere) {
-        return super::fetch::open(engine, task).await;
-    }
     let (item, version) = match &task.body {
         Body::Held(item) => (Arc::clone(item), task.version.clone()),
         Body::Stored => match engine.store.get(&task.key).await? {
@@ -33,6 +29,10 @@ pub async fn secure(
             Some(record) => (Arc::new(Envelope::open(&record)?.item), record.version),
         },
     };
+    // Reading may have taken so long that the lease of a claim in advance is over.
+    if shared::lasts(task.reserved_ms, engine.clock.now_ms(), lock) || mutation::is(Mutation::KeepClaimsHere) {
+        return Ok(Some(item));
+    }
     let mut version = version;
     loop {
         let until_ms = shared::until(engine.clock.now_ms(), lock);
