@@ -40,7 +40,7 @@ fn is_good(held: &Held, taker: &Life) -> bool {
     if held.holder.number == taker.number {
         return held.acking || held.until_ms > taker.high_ms();
     }
-    if !held.holder.wall.agrees(&taker.wall, AGREED_MS) {
+    if !agree(&held.holder.wall, taker) {
         return false;
     }
     let half_ms = held.from_ms.midpoint(held.until_ms).min(held.until_ms);
@@ -99,8 +99,12 @@ pub fn turn_handed_out(life: &Arc<Life>, turn: &Handed<'_>, lease: Duration) {
 /// Whether a delivery comes after the one before for sure: it does within a process, and between those whose clocks
 /// agree. Else one may have taken over, by its clock, what the other hands out now.
 fn follows(before: &Delivered, life: &Life) -> bool {
-    let agrees = |wall: &Arc<WallClock>| wall.agrees(&life.wall, AGREED_MS);
-    before.process == life.number || before.wall.as_ref().is_none_or(agrees)
+    before.process == life.number || before.wall.as_ref().is_none_or(|wall| agree(wall, life))
+}
+
+/// Whether two processes agree on which leases have run out: by their clocks, or because they do not run at once.
+pub fn agree(wall: &Arc<WallClock>, life: &Life) -> bool {
+    !life.scene.config.is_shared() || Arc::ptr_eq(wall, &life.wall) || wall.agrees(&life.wall, AGREED_MS)
 }
 
 /// Somebody got an activity.
@@ -185,7 +189,6 @@ pub fn turn_done(life: &Life, instance: &str, token: &str) {
         facts.turn_claims.remove(instance);
     }
     facts.turn_deliveries.remove(instance);
-    facts.turned_by.insert(instance.to_owned(), life.number);
 }
 
 /// An ack was refused for good: somebody else has taken over, and what was held is not held any more.

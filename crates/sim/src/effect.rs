@@ -14,6 +14,8 @@ pub struct Effect {
     taken: Vec<Activity>,
     /// The instances whose heads it writes.
     turned: Vec<String>,
+    /// The instances whose histories it continues.
+    told: Vec<String>,
 }
 
 /// The instance that a record belongs to.
@@ -34,12 +36,14 @@ impl Effect {
         let changes = || commit.ops.iter().filter(|op| !matches!(op, Op::Absent(_)));
         let writes = || changes().filter_map(Op::draft).map(|draft| &draft.key);
         let takes = || changes().filter(|op| op.draft().is_none()).map(Op::key);
+        let pages = writes().filter(|key| key.id.as_str().starts_with("page/"));
         let heads = writes().filter(|key| key.id.as_str() == "head");
         Self {
             keys: changes().map(|op| op.key().clone()).collect(),
             scheduled: writes().filter_map(activity_of).collect(),
             taken: takes().filter_map(activity_of).collect(),
             turned: heads.filter_map(instance_of).map(str::to_owned).collect(),
+            told: pages.filter_map(instance_of).map(str::to_owned).collect(),
         }
     }
 
@@ -47,6 +51,8 @@ impl Effect {
     pub fn happened(&self, life: &Life) {
         let facts = &mut *life.scene.facts.lock();
         facts.scheduled.extend(self.scheduled.iter().cloned());
+        let told = self.told.iter().map(|instance| (instance.clone(), life.number));
+        facts.turned_by.extend(told);
         if life.scene.config.is_shared() {
             self.settle(life, facts);
         }

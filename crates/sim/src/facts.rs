@@ -58,8 +58,8 @@ pub struct Facts {
     pub first_events: BTreeSet<(String, u64, u64)>,
     /// Activities that were ever stored.
     pub scheduled: BTreeSet<Activity>,
-    /// Activities whose result was acknowledged.
-    pub results: BTreeSet<Activity>,
+    /// Activities whose result was acknowledged, and the clock of the process that it was acknowledged to.
+    pub results: BTreeMap<Activity, Arc<WallClock>>,
     /// Activities that began, by what they are for: flaky ones fail by their place in this order.
     pub begun: BTreeMap<(String, u64, String), BTreeSet<u64>>,
     /// Claims on instances.

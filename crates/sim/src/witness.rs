@@ -130,7 +130,11 @@ impl Witness {
             .trace(|| format!("work {instance}/{execution}/{id} attempt {attempt} token {token}"));
         let (was_stored, was_acked) = {
             let facts = self.scene().facts.lock();
-            (facts.scheduled.contains(&activity), facts.results.contains(&activity))
+            let acked = facts.results.get(&activity);
+            (
+                facts.scheduled.contains(&activity),
+                acked.is_some_and(|wall| claims::agree(wall, &self.life)),
+            )
         };
         if !was_stored {
             self.scene().blame(format!(
@@ -370,8 +374,9 @@ impl Interpose for Witness {
         outcome?;
         claims::work_done(&self.life, token);
         if let Some(activity) = result {
-            let is_first = self.scene().facts.lock().results.insert(activity.clone());
-            if !is_first {
+            let wall = Arc::clone(&self.life.wall);
+            let before = self.scene().facts.lock().results.insert(activity.clone(), wall);
+            if before.is_some() {
                 self.scene()
                     .blame(format!("activity {activity:?} was acknowledged twice"));
             }

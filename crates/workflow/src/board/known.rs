@@ -142,7 +142,8 @@ impl Inner {
             return true;
         };
         if there.key == task.key && there.version != task.version && !self.work.is_taken(order) {
-            self.withdraw(order);
+            // Either may be the newer one.
+            self.unlearn(order);
             self.offer(order, task, now_ms);
             return true;
         }
@@ -156,7 +157,7 @@ impl Inner {
     }
 
     /// The store told all messages of an instance, up to the order `until`. Those that were here `before` it was asked and
-    /// that it does not tell of are gone.
+    /// that it does not tell of are gone, or newer than its answer: then it will tell of them again.
     pub fn restock(
         &mut self,
         instance: &Arc<str>,
@@ -171,7 +172,7 @@ impl Inner {
             .copied()
             .filter(|order| !told.contains(order) && until.is_none_or(|until| *order <= until))
             .collect();
-        self.consume(instance, &gone);
+        self.unlearn_letters(instance, &gone);
         if let Some(mailbox) = self.turns.mailboxes.get_mut(instance) {
             mailbox.partial = until.is_some();
         }

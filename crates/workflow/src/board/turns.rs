@@ -171,6 +171,12 @@ impl Mailbox {
     }
 
     /// A message, visible or not.
+    fn find(&self, order: Order) -> Option<&Letter> {
+        let hidden = || self.hidden.get(&order).map(|(letter, _)| letter);
+        self.visible.get(&order).or_else(hidden)
+    }
+
+    /// The same, to change it.
     pub fn letter(&mut self, order: Order) -> Option<&mut Letter> {
         let hidden = self.hidden.get_mut(&order).map(|(letter, _)| letter);
         hidden.or_else(|| self.visible.get_mut(&order))
@@ -203,10 +209,9 @@ impl Turns {
         self.letters
     }
 
+    /// A message, visible or not.
     pub fn letter(&self, instance: &str, order: Order) -> Option<&Letter> {
-        let mailbox = self.mailboxes.get(instance)?;
-        let hidden = || mailbox.hidden.get(&order).map(|(letter, _)| letter);
-        mailbox.visible.get(&order).or_else(hidden)
+        self.mailboxes.get(instance)?.find(order)
     }
 
     /// Whether a message is here.
@@ -272,7 +277,7 @@ impl Inner {
     /// Puts a message into its instance's mailbox.
     pub fn post(&mut self, instance: &Arc<str>, order: Order, mut letter: Letter, pin: Pin, now_ms: u64) {
         // A commit of this process may be found in the store before it is answered.
-        self.take_out(instance, order);
+        self.unlearn_letters(instance, &[order]);
         self.turns.letters += 1;
         self.meters.turn_depth.set(self.turns.letters as f64);
         let hidden = letter.due_ms > now_ms;
@@ -297,20 +302,6 @@ impl Inner {
         }
         self.settle(instance, now_ms);
         self.refresh(instance);
-    }
-
-    /// Takes a message out that is about to be put in again.
-    fn take_out(&mut self, instance: &str, order: Order) {
-        let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else {
-            return;
-        };
-        let hidden = mailbox
-            .hidden
-            .remove(&order)
-            .map(|(_, alarm)| self.alarms.cancel(alarm));
-        if mailbox.visible.remove(&order).is_some() || hidden.is_some() {
-            self.turns.letters -= 1;
-        }
     }
 
     /// A hidden message has become visible.
@@ -510,25 +501,24 @@ impl Inner {
 
     /// Removes messages that were consumed.
     pub fn consume(&mut self, instance: &str, orders: &[Order]) {
-        let Some((instance, _)) = self.turns.mailboxes.get_key_value(instance) else {
-            return;
-        };
-        let instance = Arc::clone(instance);
-        let Some(mailbox) = self.turns.mailboxes.get_mut(&instance) else {
+        if let (Some(recent), Some((instance, mailbox))) =
+            (&mut self.recent, self.turns.mailboxes.get_key_value(instance))
+        {
+            let letters = orders.iter().filter_map(|order| mailbox.find(*order));
+            letters.for_each(|letter| recent.remember(instance, &letter.id, &letter.version));
+        }
+        self.unlearn_letters(instance, orders);
+    }
+
+    /// Removes messages of which it is not known what has become. If they are there, the store will tell of them again.
+    pub fn unlearn_letters(&mut self, instance: &str, orders: &[Order]) {
+        let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else {
             return;
         };
         for order in orders {
-            let hidden = mailbox.hidden.remove(order).map(|(letter, alarm)| {
-                self.alarms.cancel(alarm);
-                letter
-            });
-            let Some(letter) = hidden.or_else(|| mailbox.visible.remove(order)) else {
-                continue;
-            };
-            self.turns.letters -= 1;
-            if let Some(recent) = &mut self.recent {
-                recent.remember(&instance, &letter.id, &letter.version);
-            }
+            let hidden = mailbox.hidden.remove(order).map(|(_, alarm)| self.alarms.cancel(alarm));
+            let there = mailbox.visible.remove(order).is_some() || hidden.is_some();
+            self.turns.letters -= usize::from(there);
         }
         self.meters.turn_depth.set(self.turns.letters as f64);
     }

@@ -375,15 +375,23 @@ impl Inner {
 
     /// Removes an activity that is finished or cancelled, and every claim on it.
     pub fn withdraw(&mut self, order: Order) {
+        let Some(entry) = self.work.tasks.get(&order) else {
+            return;
+        };
+        if let Some(recent) = &mut self.recent {
+            let task = &entry.task;
+            recent.remember(&task.activity.instance, &task.key.id, &task.version);
+        }
+        self.unlearn(order);
+    }
+
+    /// Removes an activity of which it is not known what has become. If it is there, the store will tell of it again.
+    pub fn unlearn(&mut self, order: Order) {
         self.unshow(order);
         let Some(entry) = self.work.tasks.remove(&order) else {
             return;
         };
         self.meters.work_depth.set(self.work.tasks.len() as f64);
-        if let Some(recent) = &mut self.recent {
-            let task = &entry.task;
-            recent.remember(&task.activity.instance, &task.key.id, &task.version);
-        }
         match entry.state {
             State::Hidden(alarm) => self.alarms.cancel(alarm),
             State::Claimed(claim) => self.drop_claim(claim),

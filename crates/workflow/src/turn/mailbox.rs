@@ -181,7 +181,8 @@ pub async fn orphan(
     forget(engine, instance, letters, committed)
 }
 
-/// These messages are gone from where they were; after a conflict somebody else has taken over.
+/// These messages are gone from where they were. After a conflict somebody else has taken over, and knows what became of
+/// them.
 fn forget(
     engine: &Engine,
     instance: &Arc<str>,
@@ -190,11 +191,11 @@ fn forget(
 ) -> Result<()> {
     engine.cache.forget(instance, slot_of(instance));
     let orders: Vec<Order> = letters.iter().map(|(order, _)| *order).collect();
+    let (mut board, _) = engine.board.lock();
     match committed {
-        Ok(_) | Err(Error::Conflict { .. }) => {
-            engine.board.lock().0.consume(instance, &orders);
-            Ok(())
-        }
-        Err(other) => Err(other),
+        Ok(_) => board.consume(instance, &orders),
+        Err(Error::Conflict { .. }) => board.unlearn_letters(instance, &orders),
+        Err(other) => return Err(other),
     }
+    Ok(())
 }

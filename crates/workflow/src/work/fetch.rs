@@ -1,7 +1,7 @@
 //! Handing out an activity.
 
-use super::sessions::Secured;
-use super::{secure, sessions};
+use super::secure::{self, Secured};
+use super::sessions::{self, Tenancy};
 use crate::board::{Body, ClaimId, Inner, Subject, Task, Tenure, Waiting, Want, WorkWant, waited};
 use crate::engine::{Engine, later, millis};
 use crate::error::from_store;
@@ -111,9 +111,9 @@ impl Taken {
         self.kept = true;
     }
 
-    /// The activity is not at the version that it was thought to be at: it is gone, or another process has it. But if this
-    /// process has learnt of a newer version meanwhile, by a claim that was answered late, that one counts.
-    fn withdraw(&mut self) {
+    /// The activity is not at the version that it was thought to be at, perhaps `surely`: it is gone, or another process has
+    /// it. But if this process has learnt of a newer version meanwhile, by a claim that was answered late, that one counts.
+    fn withdraw(&mut self, surely: bool) {
         let engine = Arc::clone(&self.engine);
         let (mut board, now_ms) = engine.board.lock();
         self.give_back_session(&mut board, now_ms);
@@ -123,8 +123,10 @@ impl Taken {
             .is_some_and(|task| task.version != self.task.version)
         {
             board.put_back(self.order, self.claim, None, true, now_ms);
-        } else {
+        } else if surely {
             board.withdraw(self.order);
+        } else {
+            board.unlearn(self.order);
         }
         board.drop_claim(self.claim);
         self.kept = true;
@@ -180,14 +182,16 @@ fn take(engine: &Arc<Engine>, worker: &Worker, waiting: Option<&Waiting>) -> Opt
 async fn prepare(engine: &Arc<Engine>, mut taken: Taken, worker: &Worker) -> Result<Option<Fetched>, Error> {
     let mut took = None;
     let opened = match &engine.shared {
-        None => open(engine, &taken.task).await,
+        None => open(engine, &taken.task)
+            .await
+            .map(|item| item.map_or(Secured::Unseen, Secured::Ours)),
         Some(shared) => {
             if let (Some(session), Some(owner)) = (&taken.task.activity.session, &worker.want.owner) {
                 match sessions::secure(engine, session, owner, worker.session_ms).await? {
-                    Secured::Held => {}
-                    Secured::Taken => took = Some((Arc::clone(session), Arc::clone(owner))),
+                    Tenancy::Held => {}
+                    Tenancy::Taken => took = Some((Arc::clone(session), Arc::clone(owner))),
                     // The board knows by now who holds it.
-                    Secured::Refused => {
+                    Tenancy::Refused => {
                         taken.session_before = None;
                         return Ok(None);
                     }
@@ -197,20 +201,22 @@ async fn prepare(engine: &Arc<Engine>, mut taken: Taken, worker: &Worker) -> Res
         }
     };
     let item = match opened {
+        Ok(Secured::Ours(item)) => item,
+        Ok(_) if engine.shared.is_none() => {
+            taken.put_off();
+            return Ok(None);
+        }
+        Ok(lost) => {
+            taken.withdraw(matches!(lost, Secured::Lost));
+            return Ok(None);
+        }
         Err(Error::Corrupt(why)) => {
             error!(instance = %taken.task.activity.instance, why, "an activity cannot be read: it is set aside");
             taken.kept = true;
             engine.board.lock().0.withdraw(taken.order);
             return Ok(None);
         }
-        other => other?,
-    };
-    let Some(item) = item else {
-        match &engine.shared {
-            None => taken.put_off(),
-            Some(_) => taken.withdraw(),
-        }
-        return Ok(None);
+        Err(other) => return Err(other),
     };
     let task = &taken.task;
     if engine.shared.is_none() && (task.old || task.attempts > 1) {

@@ -13,34 +13,46 @@ use perennial_store::{Error, Op, Order, Place, Result, Version};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Claims an activity and reads it; `None` if it is gone or another process has it.
+/// What became of the attempt to claim an activity.
+pub enum Secured {
+    /// It is ours.
+    Ours(Arc<WorkItem>),
+    /// It is not at the version that it was thought to be at: it is gone, or another process has it.
+    Lost,
+    /// It was not found at that version, by an answer that may be older than what told of it.
+    Unseen,
+}
+
+/// Claims an activity and reads it.
 pub async fn secure(
     engine: &Arc<Engine>,
     shared: &Shared,
     order: Order,
     task: &Task,
     lock: Duration,
-) -> Result<Option<Arc<WorkItem>>> {
+) -> Result<Secured> {
     let (item, version) = match &task.body {
         Body::Held(item) => (Arc::clone(item), task.version.clone()),
         Body::Stored => match engine.store.get(&task.key).await? {
-            None => return Ok(None),
-            Some(record) if record.version != task.version => return Ok(None),
+            None => return Ok(Secured::Unseen),
+            Some(record) if record.version != task.version => return Ok(Secured::Unseen),
             Some(record) => (Arc::new(Envelope::open(&record)?.item), record.version),
         },
     };
     // Reading may have taken so long that the lease of a claim in advance is over.
     if shared::lasts(task.reserved_ms, engine.clock.now_ms(), lock) || mutation::is(Mutation::KeepClaimsHere) {
-        return Ok(Some(item));
+        return Ok(Secured::Ours(item));
     }
     let mut version = version;
     loop {
         let until_ms = shared::until(engine.clock.now_ms(), lock);
         let claimed = write(engine, shared, order, task, &item, version, until_ms, task.attempts).await?;
-        let Some(claimed) = claimed else { return Ok(None) };
+        let Some(claimed) = claimed else {
+            return Ok(Secured::Lost);
+        };
         // The answer may have come so late that the lease would end too early.
         if shared::lasts(until_ms, engine.clock.now_ms(), lock) || mutation::is(Mutation::LeaseFromFetchStart) {
-            return Ok(Some(item));
+            return Ok(Secured::Ours(item));
         }
         version = claimed;
     }

@@ -18,7 +18,7 @@ pub type Held = Mutex<HashMap<Arc<str>, (Session, Version)>>;
 
 /// What became of the attempt to hold a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Secured {
+pub enum Tenancy {
     /// The worker held it before.
     Held,
     /// The worker has just taken it.
@@ -28,9 +28,9 @@ pub enum Secured {
 }
 
 /// Makes sure that a worker holds a session for all to see; if another one does, the board learns of it.
-pub async fn secure(engine: &Engine, session: &Arc<str>, owner: &Arc<str>, lock_ms: u64) -> Result<Secured> {
+pub async fn secure(engine: &Engine, session: &Arc<str>, owner: &Arc<str>, lock_ms: u64) -> Result<Tenancy> {
     let Some(shared) = &engine.shared else {
-        return Ok(Secured::Held);
+        return Ok(Tenancy::Held);
     };
     let mut held = shared.sessions.lock().await;
     let mut known = held.get(session).cloned();
@@ -38,13 +38,13 @@ pub async fn secure(engine: &Engine, session: &Arc<str>, owner: &Arc<str>, lock_
         let now_ms = engine.clock.now_ms();
         if let Some((there, _)) = &known {
             if there.owner == *owner && there.until_ms > now_ms.saturating_add(lock_ms / 2) {
-                return Ok(Secured::Held);
+                return Ok(Tenancy::Held);
             }
             if there.owner != *owner && there.until_ms > now_ms {
                 let (mut board, now_ms) = engine.board.lock();
                 board.session_is_held(session, &there.owner, there.until_ms, now_ms);
                 held.remove(session);
-                return Ok(Secured::Refused);
+                return Ok(Tenancy::Refused);
             }
         }
         let before = known
@@ -58,12 +58,12 @@ pub async fn secure(engine: &Engine, session: &Arc<str>, owner: &Arc<str>, lock_
         match write(engine, session, &next, known.map(|(_, version)| version)).await? {
             Some(version) => {
                 held.insert(Arc::clone(session), (next, version));
-                return Ok(if before { Secured::Held } else { Secured::Taken });
+                return Ok(if before { Tenancy::Held } else { Tenancy::Taken });
             }
             None => known = read(engine, session).await?,
         }
     }
-    Ok(Secured::Refused)
+    Ok(Tenancy::Refused)
 }
 
 /// Lets go of a session that a worker took and has no use for.
