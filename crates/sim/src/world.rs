@@ -32,12 +32,14 @@ struct Running {
     witness: Arc<Watched>,
     /// The runtime that runs, and those before it on the same engine.
     runtimes: Vec<Arc<Runtime>>,
+    /// Whether the last of them is being shut down, and another one will follow.
+    bounces: bool,
 }
 
 impl Running {
     /// Whether it does everything, and does so already.
     fn can_finish(&self) -> bool {
-        self.member == 0 && !self.runtimes.is_empty()
+        self.member == 0 && !self.runtimes.is_empty() && !self.bounces
     }
 }
 
@@ -121,7 +123,7 @@ impl World {
             }
             life.pause(wait_ms).await;
             life.trace(|| "the runtime is shut down and started again".to_owned());
-            if let Some(runtime) = self.runtime(n) {
+            if let Some(runtime) = self.bounce(n) {
                 runtime.shutdown(Some(1_000)).await;
             }
             let runtime = start(life, &witness, member, &node).await;
@@ -149,6 +151,7 @@ impl World {
             workflows,
             witness: Arc::clone(&witness),
             runtimes: Vec::new(),
+            bounces: false,
         };
         *self.running.get(n)?.lock() = Some(running);
         let runtime = start(life, &witness, member, &format!("node{n}")).await;
@@ -167,11 +170,16 @@ impl World {
         let Some(place) = self.running.get(n) else { return };
         if let Some(running) = place.lock().as_mut() {
             running.runtimes.push(runtime);
+            running.bounces = false;
         }
     }
 
-    fn runtime(&self, n: usize) -> Option<Arc<Runtime>> {
-        self.running.get(n)?.lock().as_ref()?.runtimes.last().cloned()
+    /// The runtime of a process, which is about to be shut down and followed by another.
+    fn bounce(&self, n: usize) -> Option<Arc<Runtime>> {
+        let mut place = self.running.get(n)?.lock();
+        let running = place.as_mut()?;
+        running.bounces = true;
+        running.runtimes.last().cloned()
     }
 
     /// Clears away what a dead process had in memory. Nothing that its tasks do on the way is seen.

@@ -48,7 +48,8 @@ async fn store_shared(engine: &Arc<Engine>, post: Post, create: Op) -> Result<()
         .map(|(version, foresight)| foresight.came_true(engine, &post.instance, version));
     // What is gone already needs no delivery.
     if let Some(version) = joined.versions.version(0) {
-        shared::deliver(engine, &post, version.clone(), since, reservation);
+        let letter = post.letter(version.clone());
+        shared::deliver(engine, &post.instance, post.order, letter, since, reservation);
     }
     Ok(())
 }

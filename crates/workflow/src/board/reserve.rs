@@ -107,10 +107,10 @@ impl Inner {
         certain
     }
 
-    /// This process has replaced the head of an instance: nobody came in between.
+    /// This process has replaced the head of an instance, or written the first: nobody came in between.
     pub fn wrote_head(&mut self, instance: &str, old: Option<&Version>, new: Option<&Version>) {
-        let (Some(old), Some(new)) = (old, new) else { return };
-        if let Some(recent) = &mut self.recent {
+        let Some(new) = new else { return };
+        if let (Some(recent), Some(old)) = (&mut self.recent, old) {
             recent.follow(old, new);
         }
         if let Some(mailbox) = self.turns.mailboxes.get_mut(instance) {
@@ -123,6 +123,23 @@ impl Inner {
         match (&self.recent, since) {
             (Some(recent), Some(since)) => Some(recent.newest(since)),
             (_, since) => since,
+        }
+    }
+
+    /// A message that this process brought is there for sure if it works on the instance now, and nobody else has since it
+    /// was brought.
+    pub fn vouch(&mut self, instance: &str, order: Order) {
+        let Some(mailbox) = self
+            .turns
+            .mailboxes
+            .get_mut(instance)
+            .filter(|mailbox| mailbox.is_ours())
+        else {
+            return;
+        };
+        let head = mailbox.head.clone();
+        if let Some(letter) = mailbox.letter(order) {
+            letter.certain |= head.is_some() && letter.since == head;
         }
     }
 
@@ -156,6 +173,8 @@ impl Inner {
             }
         }
         mailbox.certify(reservation.over.as_ref());
+        let head = reservation.snapshot.head.as_ref();
+        mailbox.head = head.map(|(_, version)| version.clone());
         mailbox.reserved = Some(reservation);
     }
 

@@ -130,7 +130,7 @@ impl Mailbox {
     }
 
     /// Whether this process works on the instance, or is about to.
-    fn is_ours(&self) -> bool {
+    pub fn is_ours(&self) -> bool {
         matches!(self.holder, Holder::Claim(_)) || self.reserved.is_some()
     }
 
@@ -142,10 +142,10 @@ impl Mailbox {
     }
 
     /// This process has replaced the head: what nobody had taken before, nobody has taken now.
-    pub fn follow(&mut self, old: &Version, new: &Version) {
+    pub fn follow(&mut self, old: Option<&Version>, new: &Version) {
         let hidden = self.hidden.values_mut().map(|(letter, _)| letter);
         for letter in self.visible.values_mut().chain(hidden) {
-            if letter.since.as_ref() == Some(old) {
+            if old.is_some() && letter.since.as_ref() == old {
                 letter.since = Some(new.clone());
             }
         }

@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::outbox;
 use crate::records::instance_of;
 use crate::redo;
-use crate::work;
+use crate::{turn, work};
 use perennial_store::{DueQuery, Error, Lane, Order, Place, Record, Result, Slot, Topics};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,18 +36,21 @@ pub enum Topic {
     Tombs,
     /// Remove the record of a session that nobody holds.
     Sessions,
+    /// Remove a claim on an instance that is not there.
+    Strays,
     /// Remove parts of a large body that no record refers to.
     Parts,
 }
 
 impl Topic {
     /// All of them, in the order in which a store that is opened needs them.
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Redo,
         Self::Condemned,
         Self::Outbox,
         Self::Tombs,
         Self::Sessions,
+        Self::Strays,
         Self::Parts,
     ];
 
@@ -58,6 +61,7 @@ impl Topic {
             Self::Outbox => "outbox",
             Self::Tombs => "tombs",
             Self::Sessions => "sessions",
+            Self::Strays => "strays",
             Self::Parts => "parts",
         }
     }
@@ -91,6 +95,7 @@ pub async fn run(engine: &Arc<Engine>, record: Record) -> Result<()> {
             Ok(())
         }
         Some(Topic::Parts) => engine.parts.sweep(&record.key).await.map(drop),
+        Some(Topic::Strays) => turn::forget_stray(engine, record).await,
         Some(Topic::Sessions) => work::forget_session(engine, record).await,
         Some(Topic::Condemned) => condemn::chore(engine, record).await,
         // A chore of a later version of perennial: that one does it.

@@ -9,7 +9,7 @@ use crate::records::envelope::Envelope;
 use crate::records::intent::{self, Body};
 use crate::records::{message, tomb};
 use crate::recover;
-use crate::shared::{Arrival, Foresight, joint};
+use crate::shared::{self, Arrival, Foresight, joint};
 use futures::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use perennial_store::{Commit, Committed, Draft, Error, Op, Order, Partition, Place, Record, Result, Sharing, Version};
@@ -201,6 +201,7 @@ async fn serve(engine: &Arc<Engine>, sender: &Partition, target: &str, mut group
             posts.push((order, draft.body.len()));
             ops.push(Op::Create(draft));
         }
+        let since = shared::known_version(engine, &target);
         let first = group.first().map(|intent| intent.arrival(&target));
         match create(engine, ops, first.filter(|_| engine.outbox.is_open())).await {
             Ok((committed, reservation)) => {
@@ -213,6 +214,7 @@ async fn serve(engine: &Arc<Engine>, sender: &Partition, target: &str, mut group
                             &target,
                             order,
                             letter,
+                            since.clone(),
                             reservation.map(|(reservation, _)| reservation.clone()),
                         );
                     }
@@ -247,15 +249,16 @@ fn is_hopeless(error: &Error) -> bool {
     matches!(error, Error::TooLarge { .. } | Error::Invalid(_) | Error::Corrupt(_))
 }
 
-fn post(engine: &Engine, target: &Arc<str>, order: Order, letter: Letter, reservation: Option<Reservation>) {
-    let pin = engine.known_pin(target);
-    let (mut board, now_ms) = engine.board.lock();
-    if !board.turns().has(target, order) {
-        let ours = board.could_take(target);
-        let there = board.bring_letter(target, order, letter, pin, now_ms);
-        if let Some(reservation) = reservation.filter(|_| ours && there) {
-            board.reserve(target, reservation, &[order]);
-        }
+fn post(
+    engine: &Engine,
+    target: &Arc<str>,
+    order: Order,
+    letter: Letter,
+    since: Option<Version>,
+    reservation: Option<Reservation>,
+) {
+    if !engine.board.lock().0.turns().has(target, order) {
+        shared::deliver(engine, target, order, letter, since, reservation);
     }
 }
 
@@ -299,7 +302,7 @@ async fn meet(engine: &Engine, target: &Arc<str>, intent: &Intent) -> Result<()>
     };
     if let Ok(envelope) = Envelope::open(&record) {
         let letter = intent.letter(engine, order, record.version, envelope.attempts, record.body.len());
-        post(engine, target, order, letter, None);
+        post(engine, target, order, letter, None, None);
     }
     Ok(())
 }

@@ -62,6 +62,9 @@ pub struct Head {
     /// Messages of clients that the last turns consumed, on such a store: a client whose reply was lost looks here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub heard: Vec<String>,
+    /// Set while a claim that rests on a hint holds what may be no instance at all: it goes if its process dies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stray: Option<Stray>,
     /// What is still to be done of the last turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Pending>,
@@ -87,6 +90,18 @@ pub struct Condemned {
     /// When others may look after it.
     pub due_ms: u64,
 }
+
+/// A claim on an instance that may not be there, see [`crate::turn`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stray {
+    /// The order of the chore.
+    pub order: u64,
+    /// When others may look after it.
+    pub due_ms: u64,
+}
+
+/// How long after the end of its lease a stray is looked at.
+const STRAY_MS: u64 = 60_000;
 
 /// A turn that is durable and not yet complete: the rest is in its [`super::redo::Redo`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,6 +136,7 @@ impl Head {
             deliveries: 0,
             parked: false,
             heard: Vec::new(),
+            stray: None,
             pending: None,
             condemned: None,
         }
@@ -155,13 +171,23 @@ impl Head {
         matches!(self.execution.status.as_str(), "Completed" | "Failed")
     }
 
+    /// Gives the instance to a process.
+    pub fn lease_to(&mut self, lease: Lease) {
+        if let Some(stray) = &mut self.stray {
+            stray.due_ms = lease.until_ms.saturating_add(STRAY_MS);
+        }
+        self.lease = Some(lease);
+    }
+
     /// Where the head stands in the lane of chores, if there is something to be done.
     fn chore(&self) -> Option<Place> {
         let pending = self.pending.as_ref();
         let pending = pending.map(|pending| (Topic::Redo, pending.order, pending.due_ms));
         let condemned = self.condemned.as_ref();
         let condemned = condemned.map(|condemned| (Topic::Condemned, condemned.order, condemned.due_ms));
-        let (topic, order, due_ms) = pending.or(condemned)?;
+        let stray = self.stray.as_ref();
+        let stray = stray.map(|stray| (Topic::Strays, stray.order, stray.due_ms));
+        let (topic, order, due_ms) = pending.or(condemned).or(stray)?;
         Some(chores::place(topic, Order(order), due_ms))
     }
 

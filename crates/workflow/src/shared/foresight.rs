@@ -1,13 +1,13 @@
 //! Claiming an instance by the very commit that brings it a message, for a dispatcher of this process that waits.
 
-use crate::board::{Foreseen, Pin, Reservation, Sort};
+use crate::board::{Foreseen, Letter, Pin, Reservation, Sort};
 use crate::engine::Engine;
 use crate::instance::Snapshot;
 use crate::queued::Post;
 use crate::records::head::Head;
 use crate::send::slot_of;
 use duroxide::INITIAL_EXECUTION_ID;
-use perennial_store::{Op, Result, Version};
+use perennial_store::{Op, Order, Result, Version};
 use std::sync::Arc;
 
 /// A message that a commit is about to bring.
@@ -118,18 +118,24 @@ pub fn known_version(engine: &Engine, instance: &str) -> Option<Version> {
 /// same commit made.
 pub fn deliver(
     engine: &Engine,
-    post: &Post,
-    version: Version,
+    instance: &Arc<str>,
+    order: Order,
+    letter: Letter,
     since: Option<Version>,
     reservation: Option<Reservation>,
 ) {
-    let pin = engine.known_pin(&post.instance);
-    let mut letter = post.letter(version);
+    let pin = engine.known_pin(instance);
     let (mut board, now_ms) = engine.board.lock();
-    letter.since = board.newest_since(since);
-    let ours = board.could_take(&post.instance);
-    let there = board.bring_letter(&post.instance, post.order, letter, pin, now_ms);
+    let letter = Letter {
+        // Its commit may be older than what this process has claimed since, and others may have been there in between.
+        certain: false,
+        since: board.newest_since(since),
+        ..letter
+    };
+    let ours = board.could_take(instance);
+    let there = board.bring_letter(instance, order, letter, pin, now_ms);
+    board.vouch(instance, order);
     if let Some(reservation) = reservation.filter(|_| ours && there) {
-        board.reserve(&post.instance, reservation, &[post.order]);
+        board.reserve(instance, reservation, &[order]);
     }
 }

@@ -10,7 +10,7 @@ use crate::records::envelope::Envelope;
 use crate::records::head::Head;
 use crate::records::message;
 use crate::send::slot_of;
-use crate::shared::Shared;
+use crate::shield::Shield;
 use duroxide::providers::ProviderError;
 use perennial_store::{Commit, Error, Op, Order, Place, Result as Stored, Version};
 use std::sync::Arc;
@@ -27,22 +27,33 @@ pub async fn abandon(
     let dead = || dead_token(OPERATION);
     let delay = delay.filter(|delay| !delay.is_zero());
     let id = engine.board.claim_of(token).ok_or_else(dead)?;
-    let gate = engine.enter_shared(id).await.ok_or_else(dead)?;
-    if gate.is_some() {
-        let held = borrow(engine, id, |_| true).ok_or_else(dead)?;
-        let due_ms = delay.map(|delay| later(engine.clock.now_ms(), delay));
-        let given = give_back(engine, &held, due_ms, ignore_attempt).await;
-        settle_up(engine, id, None);
-        if !given.map_err(|e| from_store(OPERATION, &e))? {
-            forget(engine, id, &held.instance);
-            return Err(dead());
-        }
+    if engine.shared.is_some() {
+        let engine = Arc::clone(engine);
+        Shield::new(async move {
+            let _gate = engine.enter(id).await.ok_or_else(dead)?;
+            let held = borrow(&engine, id, |_| true).ok_or_else(dead)?;
+            let due_ms = delay.map(|delay| later(engine.clock.now_ms(), delay));
+            let given = give_back(&engine, &held, due_ms, ignore_attempt).await;
+            settle_up(&engine, id, None);
+            if !given.map_err(|e| from_store(OPERATION, &e))? {
+                forget(&engine, id, &held.instance);
+                return Err(dead());
+            }
+            put_back(&engine, id, delay, ignore_attempt).ok_or_else(dead)
+        })
+        .await
+    } else {
+        put_back(engine, id, delay, ignore_attempt).ok_or_else(dead)
     }
+}
+
+/// Makes memory agree; `None` if the claim is not there any more, or a commit rests on it.
+fn put_back(engine: &Engine, id: ClaimId, delay: Option<Duration>, ignore_attempt: bool) -> Option<()> {
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
-    let claim = board.claim(id).filter(|claim| !claim.committing).ok_or_else(dead)?;
+    let claim = board.claim(id).filter(|claim| !claim.committing)?;
     let Subject::Turn { instance, handed, .. } = claim.subject.clone() else {
-        return Err(dead());
+        return None;
     };
     let orders: Vec<Order> = handed.iter().map(|handed| handed.order).collect();
     if ignore_attempt {
@@ -53,37 +64,35 @@ pub async fn abandon(
     }
     board.drop_claim(id);
     board.let_go(&instance, id, now_ms);
-    Ok(())
+    Some(())
 }
 
 /// Makes a lease on a turn last `extend` from now.
 pub async fn renew(engine: &Arc<Engine>, token: &str, extend: Duration) -> Result<(), ProviderError> {
     const OPERATION: &str = "renew_orchestration_item_lock";
-    if let Some(shared) = &engine.shared {
+    if engine.shared.is_some() {
         let dead = || dead_token(OPERATION);
         let id = engine.board.claim_of(token).ok_or_else(dead)?;
-        let _gate = engine.enter(id).await.ok_or_else(dead)?;
-        let now_ms = engine.clock.now_ms();
-        let held = borrow(engine, id, |claim| claim.until_ms > now_ms).ok_or_else(dead)?;
-        let extended = extend_lease(engine, shared, &held, extend).await;
-        settle_up(engine, id, extended.as_ref().ok().cloned().flatten());
-        if extended.map_err(|e| from_store(OPERATION, &e))?.is_none() {
-            forget(engine, id, &held.instance);
-            return Err(dead());
-        }
+        let engine = Arc::clone(engine);
+        // Who does not wait for the answer any more must not leave the claim behind as it is while it is written.
+        Shield::new(async move {
+            let Some(shared) = &engine.shared else { return Ok(()) };
+            let _gate = engine.enter(id).await.ok_or_else(dead)?;
+            let now_ms = engine.clock.now_ms();
+            let held = borrow(&engine, id, |claim| claim.until_ms > now_ms).ok_or_else(dead)?;
+            let extended = secure::extend(&engine, shared, &held.instance, &held.snapshot, extend).await;
+            settle_up(&engine, id, extended.as_ref().ok().cloned().flatten());
+            if extended.map_err(|e| from_store(OPERATION, &e))?.is_none() {
+                forget(&engine, id, &held.instance);
+                return Err(dead());
+            }
+            Ok(())
+        })
+        .await?;
     }
     let is_turn = |subject: &Subject| matches!(subject, Subject::Turn { .. });
     engine.renew_lease(OPERATION, token, extend, is_turn)?;
     Ok(())
-}
-
-async fn extend_lease(
-    engine: &Engine,
-    shared: &Shared,
-    held: &Held,
-    extend: Duration,
-) -> Stored<Option<Arc<Snapshot>>> {
-    secure::extend(engine, shared, &held.instance, &held.snapshot, extend).await
 }
 
 /// A turn that is held here.

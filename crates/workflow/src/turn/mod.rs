@@ -8,8 +8,10 @@ mod mailbox;
 mod plan;
 mod prepare;
 mod secure;
+mod stray;
 
 pub use ack::{Turn, ack, append};
 pub use fetch::fetch;
 pub use hold::{abandon, renew};
 pub use secure::release;
+pub use stray::forget as forget_stray;

@@ -2,7 +2,7 @@
 //! at least as new as it; what was read before is a hint.
 
 use super::fetch::Taken;
-use super::mailbox;
+use super::{mailbox, stray};
 use crate::board::{Pin, Sort, Window};
 use crate::engine::Engine;
 use crate::instance::{self, Snapshot};
@@ -110,7 +110,7 @@ pub async fn extend(
     };
     let mut head = head.clone();
     let began_ms = engine.clock.now_ms();
-    head.lease = Some(shared.lease(began_ms, lock));
+    head.lease_to(shared.lease(began_ms, lock));
     let op = Op::Replace(head.draft(Head::key(instance))?, version.clone());
     match engine.commit(Commit::new(vec![op])).await {
         Ok(committed) => {
@@ -213,7 +213,8 @@ async fn claim(
         if !window.admits(&pin) {
             return Ok(Claimed::Pinned(pin));
         }
-        head.lease = Some(shared.lease(now_ms, lock));
+        stray::note(engine, &mut head);
+        head.lease_to(shared.lease(now_ms, lock));
         head.deliveries += u32::from(!mutation::is(Mutation::SkipAttempt));
         let draft = head.draft(Head::key(instance))?;
         let replaced = version.clone();

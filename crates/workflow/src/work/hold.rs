@@ -5,6 +5,7 @@ use crate::board::{Claim, ClaimId, Subject, Task};
 use crate::engine::{Engine, later, millis};
 use crate::error::{dead_token, from_store};
 use crate::shared::{self, Shared};
+use crate::shield::Shield;
 use duroxide::providers::ProviderError;
 use perennial_store::{Order, Result as Stored, Version};
 use std::sync::Arc;
@@ -37,8 +38,28 @@ fn settle_up(engine: &Engine, id: ClaimId, order: Order, lost: bool) {
     }
 }
 
-/// Writes the record of an activity that is claimed here again.
+/// Writes the record of an activity again whose claim passes: due at another time, and delivered so many times less;
+/// `false` if there is no such claim, or somebody else has it. Must be seen through to its end.
 async fn rewrite(
+    engine: &Arc<Engine>,
+    id: ClaimId,
+    due_ms: u64,
+    uncount: u32,
+    passes: impl Fn(&Claim) -> bool,
+) -> Stored<bool> {
+    let (Some(shared), Some(_gate)) = (&engine.shared, engine.enter(id).await) else {
+        return Ok(false);
+    };
+    let Some((order, task)) = borrow(engine, id, passes) else {
+        return Ok(false);
+    };
+    let attempts = task.attempts.saturating_sub(uncount);
+    let written = write(engine, shared, order, &task, due_ms, attempts).await;
+    settle_up(engine, id, order, matches!(written, Ok(None)));
+    Ok(written?.is_some())
+}
+
+async fn write(
     engine: &Arc<Engine>,
     shared: &Shared,
     order: Order,
@@ -49,17 +70,8 @@ async fn rewrite(
     let Some(item) = fetch::open(engine, task).await? else {
         return Ok(None);
     };
-    secure::write(
-        engine,
-        shared,
-        order,
-        task,
-        &item,
-        task.version.clone(),
-        due_ms,
-        attempts,
-    )
-    .await
+    let version = task.version.clone();
+    secure::write(engine, shared, order, task, &item, version, due_ms, attempts).await
 }
 
 /// Gives an activity back, to be handed out again after `delay`.
@@ -70,50 +82,58 @@ pub async fn abandon(
     ignore_attempt: bool,
 ) -> Result<(), ProviderError> {
     const OPERATION: &str = "abandon_work_item";
-    let id = engine.board.claim_of(token).ok_or_else(|| dead_token(OPERATION))?;
-    if let Some(shared) = &engine.shared {
-        let _gate = engine.enter(id).await.ok_or_else(|| dead_token(OPERATION))?;
-        let (order, task) = borrow(engine, id, |_| true).ok_or_else(|| dead_token(OPERATION))?;
-        let due_ms = delay.map_or(0, |delay| later(engine.clock.now_ms(), delay));
-        let attempts = task.attempts.saturating_sub(u32::from(ignore_attempt));
-        let written = rewrite(engine, shared, order, &task, due_ms, attempts).await;
-        settle_up(engine, id, order, matches!(written, Ok(None)));
-        if written.map_err(|e| from_store(OPERATION, &e))?.is_none() {
-            return Err(dead_token(OPERATION));
-        }
+    let dead = || dead_token(OPERATION);
+    let id = engine.board.claim_of(token).ok_or_else(dead)?;
+    if engine.shared.is_some() {
+        let engine = Arc::clone(engine);
+        Shield::new(async move {
+            let due_ms = delay.map_or(0, |delay| later(engine.clock.now_ms(), delay));
+            let uncount = u32::from(ignore_attempt);
+            let written = rewrite(&engine, id, due_ms, uncount, |_| true).await;
+            if !written.map_err(|e| from_store(OPERATION, &e))? {
+                return Err(dead());
+            }
+            put_back(&engine, id, delay, ignore_attempt).ok_or_else(dead)
+        })
+        .await
+    } else {
+        put_back(engine, id, delay, ignore_attempt).ok_or_else(dead)
     }
+}
+
+/// Makes memory agree; `None` if the claim is not there any more, or a commit rests on it.
+fn put_back(engine: &Engine, id: ClaimId, delay: Option<Duration>, ignore_attempt: bool) -> Option<()> {
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
-    let claim = board
-        .claim(id)
-        .filter(|claim| !claim.committing)
-        .ok_or_else(|| dead_token(OPERATION))?;
+    let claim = board.claim(id).filter(|claim| !claim.committing)?;
     let Subject::Work { order } = claim.subject else {
-        return Err(dead_token(OPERATION));
+        return None;
     };
     let due_ms = delay.map(|delay| later(now_ms, delay));
     board.put_back(order, id, due_ms, ignore_attempt, now_ms);
     board.drop_claim(id);
-    Ok(())
+    Some(())
 }
 
 /// Makes a lease on an activity last `extend` from now. It fails if the activity was cancelled: that is how a
 /// worker learns of it.
 pub async fn renew(engine: &Arc<Engine>, token: &str, extend: Duration) -> Result<(), ProviderError> {
     const OPERATION: &str = "renew_work_item_lock";
-    if let Some(shared) = &engine.shared {
+    if engine.shared.is_some() {
         let dead = || dead_token(OPERATION);
         let id = engine.board.claim_of(token).ok_or_else(dead)?;
-        let _gate = engine.enter(id).await.ok_or_else(dead)?;
-        let live = |claim: &Claim, now_ms| claim.until_ms > now_ms;
-        let now_ms = engine.clock.now_ms();
-        let (order, task) = borrow(engine, id, |claim| live(claim, now_ms)).ok_or_else(dead)?;
-        let due_ms = shared::until(now_ms, extend);
-        let written = rewrite(engine, shared, order, &task, due_ms, task.attempts).await;
-        settle_up(engine, id, order, matches!(written, Ok(None)));
-        if written.map_err(|e| from_store(OPERATION, &e))?.is_none() {
-            return Err(dead());
-        }
+        let engine = Arc::clone(engine);
+        // Who does not wait for the answer any more must not leave the claim behind as it is while it is written.
+        Shield::new(async move {
+            let now_ms = engine.clock.now_ms();
+            let due_ms = shared::until(now_ms, extend);
+            let written = rewrite(&engine, id, due_ms, 0, |claim| claim.until_ms > now_ms).await;
+            match written.map_err(|e| from_store(OPERATION, &e))? {
+                true => Ok(()),
+                false => Err(dead()),
+            }
+        })
+        .await?;
     }
     let is_work = |subject: &Subject| matches!(subject, Subject::Work { .. });
     let subject = engine.renew_lease(OPERATION, token, extend, is_work)?;

@@ -1,0 +1,256 @@
+//! Reading what a turn needs before it is handed out.
+
+use super::fetch::{Aside, Taken};
+use super::heard::was_heard;
+use super::mailbox;
+use super::secure::{self, Secured};
+use crate::board::{Body, Pin, Sort, Window};
+use crate::engine::Engine;
+use crate::instance::Snapshot;
+use crate::outbox;
+use crate::queued::{PUT_OFF_MS, note_durability, written};
+use crate::records::envelope::Envelope;
+use crate::records::message;
+use crate::shared::Shared;
+use crate::shield::Shield;
+use duroxide::providers::WorkItem;
+use perennial_store::{Commit, Error, Op, Place};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long an instance is left alone that another process works on, before it is looked at again.
+const BUSY_MS: u64 = 1_000;
+
+/// A turn that can be handed out.
+pub struct Prepared {
+    pub snapshot: Arc<Snapshot>,
+    pub messages: Vec<WorkItem>,
+    pub name: String,
+    pub version: String,
+    pub attempt: u32,
+}
+
+/// Reads what a turn needs; `None` if it turns out that there is none.
+pub async fn prepare(
+    engine: &Arc<Engine>,
+    taken: &mut Taken,
+    window: &Window,
+    lock: Duration,
+) -> Result<Option<Prepared>, Error> {
+    match &engine.shared {
+        None => read(engine, taken, window).await,
+        Some(shared) => read_shared(engine, shared, taken, window, lock).await,
+    }
+}
+
+/// Reads a turn of a store that belongs to this process.
+async fn read(engine: &Arc<Engine>, taken: &mut Taken, window: &Window) -> Result<Option<Prepared>, Error> {
+    let snapshot = engine.snapshot(&taken.instance).await?;
+    if snapshot.head().is_some_and(|head| head.condemned.is_some()) {
+        taken.put_off(PUT_OFF_MS);
+        return Ok(None);
+    }
+    let pin = Pin::of(snapshot.head().and_then(|head| head.execution.pinned.as_ref()));
+    let admitted = window.admits(&pin);
+    engine.board.lock().0.pin(&taken.instance, pin);
+    if !admitted {
+        return Ok(None);
+    }
+    let messages = open(engine, taken).await?;
+    let Some((name, version)) = name(&snapshot, &messages) else {
+        orphans(engine, taken).await?;
+        return Ok(None);
+    };
+    match note(engine, taken).await {
+        // The instance is being deleted, or a fetch that was dropped has just counted its messages.
+        Err(Error::Conflict { .. }) => {
+            taken.put_off(PUT_OFF_MS);
+            return Ok(None);
+        }
+        outcome => outcome?,
+    }
+    let attempts = taken.letters.iter().map(|(_, letter)| letter.attempts);
+    Ok(Some(Prepared {
+        attempt: attempts.max().unwrap_or(1),
+        snapshot,
+        messages,
+        name,
+        version,
+    }))
+}
+
+/// Claims and reads a turn of a store that many processes share.
+async fn read_shared(
+    engine: &Arc<Engine>,
+    shared: &Shared,
+    taken: &mut Taken,
+    window: &Window,
+    lock: Duration,
+) -> Result<Option<Prepared>, Error> {
+    let (snapshot, messages) = match secure::secure(engine, shared, taken, window, lock).await? {
+        Secured::Ours(snapshot, messages) => (snapshot, messages),
+        Secured::Busy(until_ms) => {
+            let left_ms = until_ms.saturating_sub(engine.clock.now_ms());
+            engine.board.lock().0.found_busy(&taken.instance);
+            taken.put_off(left_ms.clamp(PUT_OFF_MS, BUSY_MS));
+            return Ok(None);
+        }
+        Secured::Pinned(pin) => {
+            engine.board.lock().0.pin(&taken.instance, pin);
+            return Ok(None);
+        }
+        Secured::Nothing => return Ok(None),
+    };
+    let messages = unheard(&snapshot, taken, messages);
+    if taken.letters.is_empty() {
+        secure::release(engine, &taken.instance, &snapshot).await?;
+        return Ok(None);
+    }
+    if messages.is_empty() {
+        mailbox::discard(engine, &taken.instance, &taken.letters, &snapshot).await?;
+        return Ok(None);
+    }
+    let Some((name, version)) = name(&snapshot, &messages) else {
+        match &snapshot.head {
+            Some((head, version)) if head.is_blank() => {
+                mailbox::orphan(engine, &taken.instance, &taken.letters, &messages, version.clone()).await?;
+            }
+            _ => {
+                secure::release(engine, &taken.instance, &snapshot).await?;
+                taken.set_aside(Aside::Orphaned);
+            }
+        }
+        return Ok(None);
+    };
+    let attempts = taken.letters.iter().map(|(_, letter)| letter.attempts);
+    let deliveries = snapshot.head.as_ref().map_or(1, |(head, _)| head.deliveries);
+    Ok(Some(Prepared {
+        attempt: attempts.max().unwrap_or_default() + deliveries,
+        snapshot,
+        messages,
+        name,
+        version,
+    }))
+}
+
+/// Without those that were heard before: they are consumed once more, and not handed out.
+fn unheard(snapshot: &Snapshot, taken: &Taken, messages: Vec<WorkItem>) -> Vec<WorkItem> {
+    let Some(head) = snapshot.head() else { return messages };
+    let letters = taken.letters.iter().map(|(_, letter)| letter);
+    let both = messages.into_iter().zip(letters);
+    both.filter(|(_, letter)| !was_heard(head, &letter.id))
+        .map(|(message, _)| message)
+        .collect()
+}
+
+/// What the workflow is called: by its head, its history, or the message that starts it.
+fn name(snapshot: &Snapshot, messages: &[WorkItem]) -> Option<(String, String)> {
+    let unknown = || "unknown".to_string();
+    if let Some(head) = snapshot.head()
+        && let Some(name) = &head.name
+    {
+        return Some((name.clone(), head.version.clone().unwrap_or_else(unknown)));
+    }
+    let started = messages.iter().find_map(|message| match message {
+        WorkItem::StartOrchestration {
+            orchestration, version, ..
+        }
+        | WorkItem::ContinueAsNew {
+            orchestration, version, ..
+        } => Some((orchestration.clone(), version.clone().unwrap_or_else(unknown))),
+        _ => None,
+    });
+    let unnamed = || snapshot.history.damage().map(|_| (unknown(), unknown()));
+    snapshot.history.started_as().or(started).or_else(unnamed)
+}
+
+/// The messages themselves. What is not in memory is read from the store; what is gone is not taken.
+pub async fn open(engine: &Engine, taken: &mut Taken) -> Result<Vec<WorkItem>, Error> {
+    let mut messages = Vec::with_capacity(taken.letters.len());
+    let mut gone = HashSet::new();
+    for (order, letter) in &taken.letters {
+        match &letter.body {
+            Body::Held(item) => messages.push(WorkItem::clone(item)),
+            Body::Stored => match engine.store.get(&message::key(&taken.instance, &letter.id)).await? {
+                Some(record) => messages.push(Envelope::open(&record)?.item),
+                None => drop(gone.insert(*order)),
+            },
+        }
+    }
+    taken.letters.retain(|(order, _)| !gone.contains(order));
+    Ok(messages)
+}
+
+/// Messages to an instance that does not exist: those for its queues are dropped, others wait for a start.
+async fn orphans(engine: &Arc<Engine>, taken: &mut Taken) -> Result<(), Error> {
+    if taken.letters.iter().any(|(_, letter)| letter.sort != Sort::Queue) {
+        taken.set_aside(Aside::Orphaned);
+        return Ok(());
+    }
+    let orders = taken.orders();
+    let now_ms = engine.clock.now_ms();
+    let remove = taken
+        .handed()
+        .iter()
+        .map(|handed| outbox::consumption(engine, &taken.instance, handed, now_ms))
+        .collect::<Result<Vec<Op>, Error>>()?;
+    if remove.iter().any(|op| op.draft().is_some()) {
+        engine.housekeeper.call(engine);
+    }
+    engine.commit(Commit::new(remove).relaxed()).await?;
+    engine.board.lock().0.consume(&taken.instance, &orders);
+    Ok(())
+}
+
+/// Writes delivery counts down where memory is not enough: a message that was delivered before, or that was
+/// there when the store was opened, may be the one that brings the process down.
+async fn note(engine: &Arc<Engine>, taken: &Taken) -> Result<(), Error> {
+    let mut ops = Vec::new();
+    let mut noted = Vec::new();
+    let mut durability = note_durability(false);
+    for (order, letter) in taken
+        .letters
+        .iter()
+        .filter(|(_, letter)| letter.old || letter.attempts > 1)
+    {
+        let key = message::key(&taken.instance, &letter.id);
+        let item = match &letter.body {
+            Body::Held(item) => Arc::clone(item),
+            Body::Stored => match engine.store.get(&key).await? {
+                Some(record) => Arc::new(Envelope::open(&record)?.item),
+                None => continue,
+            },
+        };
+        if letter.old {
+            durability = note_durability(true);
+        }
+        let place = Place {
+            lane: engine.queues.turn(),
+            order: *order,
+            due_ms: letter.due_ms,
+        };
+        let from = letter.from.as_ref().map(|origin| &origin.from);
+        let draft = message::draft(&taken.instance, &letter.id, &item, place, letter.attempts, from)?;
+        noted.push((*order, letter.attempts, ops.len()));
+        ops.push(Op::Replace(draft, letter.version.clone()));
+    }
+    if ops.is_empty() {
+        return Ok(());
+    }
+    let commit = Commit {
+        ops,
+        durability,
+        ..Commit::default()
+    };
+    let (engine, instance) = (Arc::clone(engine), Arc::clone(&taken.instance));
+    Shield::new(async move {
+        let committed = engine.commit(commit).await?;
+        let (mut board, _) = engine.board.lock();
+        for (order, attempts, op) in noted {
+            board.noted(&instance, order, attempts, written(&committed, op));
+        }
+        Ok(())
+    })
+    .await
+}
