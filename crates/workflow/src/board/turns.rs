@@ -438,6 +438,12 @@ impl Inner {
         mailbox.holder == Holder::Claim(claim)
     }
 
+    /// Whether an instance is still given to this claim.
+    pub fn is_held_by(&self, instance: &str, claim: ClaimId) -> bool {
+        let mailbox = self.turns.mailboxes.get(instance);
+        mailbox.is_some_and(|mailbox| mailbox.holder == Holder::Claim(claim))
+    }
+
     /// Sets an instance aside of which something cannot be read, until the store is opened again.
     pub fn shelve(&mut self, instance: &Arc<str>, claim: ClaimId) {
         if let Some(mailbox) = self.mailbox(instance)

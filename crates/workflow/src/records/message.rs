@@ -1,9 +1,9 @@
 //! Messages to an instance: starts, completions, timers, events.
 
 use super::envelope::{Envelope, From};
-use super::partition;
+use super::{partition, tomb};
 use duroxide::providers::WorkItem;
-use perennial_store::{Draft, Key, Order, Place, RecordId, Result};
+use perennial_store::{Draft, Key, Order, Place, RecordId, Result, Store};
 
 /// The start of the ids of all messages.
 pub fn root() -> RecordId {
@@ -38,6 +38,13 @@ pub fn draft(
     from: Option<&From>,
 ) -> Result<Draft> {
     Ok(Draft::new(key(instance, id), Envelope::body_from(item, attempts, from)?).placed(place))
+}
+
+/// Reads a message; `None` if it is gone, or only its tombstone is left.
+pub async fn read(store: &dyn Store, instance: &str, id: &RecordId) -> Result<Option<Envelope>> {
+    let record = store.get(&key(instance, id)).await?;
+    let record = record.filter(|record| !tomb::is_tomb(record));
+    record.map(|record| Envelope::open(&record)).transpose()
 }
 
 /// The id of a message from an intent. It is made of nothing but the intent, so that whoever delivers the intent again

@@ -79,7 +79,7 @@ pub async fn fetch(
 /// A claim on an instance that has not been handed out yet; dropped, it never was.
 pub struct Taken {
     engine: Arc<Engine>,
-    claim: ClaimId,
+    pub claim: ClaimId,
     pub instance: Arc<str>,
     pub letters: Vec<(Order, Letter)>,
     /// The claim that was made in advance, on a store that many share.

@@ -2,11 +2,10 @@
 
 use super::secure;
 use crate::board::{Body, Claim, ClaimId, Handed, Subject};
-use crate::engine::{Engine, later};
+use crate::engine::{BREATHER, Engine, later};
 use crate::error::{dead_token, from_store};
 use crate::instance::Snapshot;
 use crate::queued::written;
-use crate::records::envelope::Envelope;
 use crate::records::head::Head;
 use crate::records::message;
 use crate::send::slot_of;
@@ -76,23 +75,39 @@ pub async fn renew(engine: &Arc<Engine>, token: &str, extend: Duration) -> Resul
         let engine = Arc::clone(engine);
         // Who does not wait for the answer any more must not leave the claim behind as it is while it is written.
         Shield::new(async move {
-            let Some(shared) = &engine.shared else { return Ok(()) };
-            let _gate = engine.enter(id).await.ok_or_else(dead)?;
-            let now_ms = engine.clock.now_ms();
-            let held = borrow(&engine, id, |claim| claim.until_ms > now_ms).ok_or_else(dead)?;
-            let extended = secure::extend(&engine, shared, &held.instance, &held.snapshot, extend).await;
-            settle_up(&engine, id, extended.as_ref().ok().cloned().flatten());
-            if extended.map_err(|e| from_store(OPERATION, &e))?.is_none() {
-                forget(&engine, id, &held.instance);
-                return Err(dead());
+            loop {
+                match prolong(&engine, id, extend).await {
+                    Ok(true) => return Ok(()),
+                    Ok(false) => return Err(dead()),
+                    // The runtime does not try again.
+                    Err(error) if error.is_transient() => engine.clock.sleep(BREATHER).await,
+                    Err(error) => return Err(from_store(OPERATION, &error)),
+                }
             }
-            Ok(())
         })
         .await?;
     }
     let is_turn = |subject: &Subject| matches!(subject, Subject::Turn { .. });
     engine.renew_lease(OPERATION, token, extend, is_turn)?;
     Ok(())
+}
+
+/// Lets everybody see that a turn is held for longer; `false` if it is not held any more.
+async fn prolong(engine: &Engine, id: ClaimId, extend: Duration) -> Stored<bool> {
+    let (Some(shared), Some(_gate)) = (&engine.shared, engine.enter(id).await) else {
+        return Ok(false);
+    };
+    let now_ms = engine.clock.now_ms();
+    let Some(held) = borrow(engine, id, |claim| claim.until_ms > now_ms) else {
+        return Ok(false);
+    };
+    let extended = secure::extend(engine, shared, &held.instance, &held.snapshot, extend).await;
+    settle_up(engine, id, extended.as_ref().ok().cloned().flatten());
+    let extended = extended?.is_some();
+    if !extended {
+        forget(engine, id, &held.instance);
+    }
+    Ok(extended)
 }
 
 /// A turn that is held here.
@@ -205,7 +220,7 @@ async fn put_off(
     due_ms: u64,
     counted: u32,
 ) -> Stored<Option<Op>> {
-    let key = message::key(instance, &handed.id);
+    let _key = message::key(instance, &handed.id);
     let known = {
         let (mut board, _) = engine.board.lock();
         board
@@ -214,12 +229,9 @@ async fn put_off(
     };
     let (item, attempts) = match known {
         Some((Body::Held(item), attempts)) => (item, attempts),
-        _ => match engine.store.get(&key).await? {
+        _ => match message::read(&*engine.store, instance, &handed.id).await? {
             None => return Ok(None),
-            Some(record) => {
-                let envelope = Envelope::open(&record)?;
-                (Arc::new(envelope.item), envelope.attempts)
-            }
+            Some(envelope) => (Arc::new(envelope.item), envelope.attempts),
         },
     };
     let place = Place {

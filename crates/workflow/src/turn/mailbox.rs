@@ -1,6 +1,6 @@
 //! The messages of an instance as the store has them.
 
-use crate::board::{Letter, Sort};
+use crate::board::{ClaimId, Letter, Sort};
 use crate::engine::Engine;
 use crate::instance::Snapshot;
 use crate::outbox::{Fate, Origin};
@@ -19,7 +19,13 @@ const PAGE: usize = 100;
 
 /// Reads the messages of an instance that are ready, in order of arrival, as many as one turn may consume. The board
 /// learns of all that were read. If some are `parked`, those that must wait for the next turn come back into the queue.
-pub async fn read(engine: &Engine, instance: &Arc<str>, parked: bool) -> Result<(Vec<(Order, Letter)>, Vec<WorkItem>)> {
+/// There are none if the claim for which they are read has run out meanwhile: the answer is old by then.
+pub async fn read(
+    engine: &Engine,
+    instance: &Arc<str>,
+    claim: ClaimId,
+    parked: bool,
+) -> Result<(Vec<(Order, Letter)>, Vec<WorkItem>)> {
     // What comes while the store is asked may not be in its answer.
     let before = engine.board.lock().0.orders(instance);
     let most = messages_per_turn(engine.store.limits().ops_per_commit);
@@ -54,6 +60,10 @@ pub async fn read(engine: &Engine, instance: &Arc<str>, parked: bool) -> Result<
     }
     unpark(engine, instance, left).await?;
     let (mut board, now_ms) = engine.board.lock();
+    board.advance(now_ms);
+    if !board.is_held_by(instance, claim) {
+        return Ok(Default::default());
+    }
     board.restock(instance, &all, &before, until, now_ms);
     Ok((ready, items))
 }

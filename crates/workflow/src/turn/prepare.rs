@@ -9,7 +9,6 @@ use crate::engine::Engine;
 use crate::instance::Snapshot;
 use crate::outbox;
 use crate::queued::{PUT_OFF_MS, note_durability, written};
-use crate::records::envelope::Envelope;
 use crate::records::message;
 use crate::shared::Shared;
 use crate::shield::Shield;
@@ -172,8 +171,8 @@ pub async fn open(engine: &Engine, taken: &mut Taken) -> Result<Vec<WorkItem>, E
     for (order, letter) in &taken.letters {
         match &letter.body {
             Body::Held(item) => messages.push(WorkItem::clone(item)),
-            Body::Stored => match engine.store.get(&message::key(&taken.instance, &letter.id)).await? {
-                Some(record) => messages.push(Envelope::open(&record)?.item),
+            Body::Stored => match message::read(&*engine.store, &taken.instance, &letter.id).await? {
+                Some(envelope) => messages.push(envelope.item),
                 None => drop(gone.insert(*order)),
             },
         }
@@ -214,11 +213,11 @@ async fn note(engine: &Arc<Engine>, taken: &Taken) -> Result<(), Error> {
         .iter()
         .filter(|(_, letter)| letter.old || letter.attempts > 1)
     {
-        let key = message::key(&taken.instance, &letter.id);
+        let _key = message::key(&taken.instance, &letter.id);
         let item = match &letter.body {
             Body::Held(item) => Arc::clone(item),
-            Body::Stored => match engine.store.get(&key).await? {
-                Some(record) => Arc::new(Envelope::open(&record)?.item),
+            Body::Stored => match message::read(&*engine.store, &taken.instance, &letter.id).await? {
+                Some(envelope) => Arc::new(envelope.item),
                 None => continue,
             },
         };

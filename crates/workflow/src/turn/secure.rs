@@ -77,7 +77,7 @@ pub async fn secure(
     {
         super::prepare::open(engine, taken).await?
     } else {
-        let (letters, messages) = mailbox::read(engine, &taken.instance, parked).await?;
+        let (letters, messages) = mailbox::read(engine, &taken.instance, taken.claim, parked).await?;
         taken.letters = letters;
         messages
     };

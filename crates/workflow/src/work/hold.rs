@@ -2,7 +2,7 @@
 
 use super::{fetch, secure, sessions};
 use crate::board::{Claim, ClaimId, Subject, Task};
-use crate::engine::{Engine, later, millis};
+use crate::engine::{BREATHER, Engine, later, millis};
 use crate::error::{dead_token, from_store};
 use crate::shared::{self, Shared};
 use crate::shield::Shield;
@@ -125,12 +125,16 @@ pub async fn renew(engine: &Arc<Engine>, token: &str, extend: Duration) -> Resul
         let engine = Arc::clone(engine);
         // Who does not wait for the answer any more must not leave the claim behind as it is while it is written.
         Shield::new(async move {
-            let now_ms = engine.clock.now_ms();
-            let due_ms = shared::until(now_ms, extend);
-            let written = rewrite(&engine, id, due_ms, 0, |claim| claim.until_ms > now_ms).await;
-            match written.map_err(|e| from_store(OPERATION, &e))? {
-                true => Ok(()),
-                false => Err(dead()),
+            loop {
+                let now_ms = engine.clock.now_ms();
+                let due_ms = shared::until(now_ms, extend);
+                match rewrite(&engine, id, due_ms, 0, |claim| claim.until_ms > now_ms).await {
+                    Ok(true) => return Ok(()),
+                    Ok(false) => return Err(dead()),
+                    // The runtime gives up an activity whose lease is not renewed, and removes it if it is still its own.
+                    Err(error) if error.is_transient() => engine.clock.sleep(BREATHER).await,
+                    Err(error) => return Err(from_store(OPERATION, &error)),
+                }
             }
         })
         .await?;
