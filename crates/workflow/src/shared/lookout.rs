@@ -35,6 +35,9 @@ const FALL_ASLEEP_MS: u64 = 45_000;
 const AHEAD: usize = 4;
 /// How often chores are looked for.
 const CHORES_MS: u64 = 15_000;
+/// When they are first looked for: soon after those are due that a process left behind which died just before. Not all
+/// processes that start together look at once.
+const FIRST_CHORES_MS: (u64, u64) = (5_500, 1_000);
 
 /// Who asks the store for work.
 #[derive(Default)]
@@ -134,7 +137,8 @@ async fn keep_watch(engine: Weak<Engine>) {
             let Some(shared) = &engine.shared else { return };
             let now_ms = engine.clock.now_ms();
             if rhythm.since_ms == 0 {
-                (rhythm.since_ms, chores_at_ms) = (now_ms, now_ms + shared.seed % CHORES_MS);
+                let (soon_ms, spread_ms) = FIRST_CHORES_MS;
+                (rhythm.since_ms, chores_at_ms) = (now_ms, now_ms + soon_ms + shared.seed % spread_ms);
             }
             let Some((topics, turns)) = wanted(&engine) else {
                 shared.lookout.running.store(false, Ordering::Release);
