@@ -45,6 +45,10 @@ pub const MUTATIONS: &[Broken] = &[
     (Mutation::KeepClaimsHere, Kind::Shared, Where::Seed(1)),
     (Mutation::DeleteIntentFirst, Kind::Shared, Where::Seed(14)),
     (Mutation::LoseStaged, Kind::Shared, Where::Seed(21)),
+    (Mutation::DeliverTwice, Kind::Shared, Where::Seed(34)),
+    (Mutation::NoTombstone, Kind::Shared, Where::Seed(34)),
+    (Mutation::SplitCommit, Kind::Shared, Where::Seed(157)),
+    (Mutation::ForgetHeard, Kind::Shared, Where::Seed(470)),
 ];
 
 /// How a broken engine was found.
