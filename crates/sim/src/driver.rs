@@ -143,7 +143,7 @@ impl Driver {
             let deleted = port.client.delete_instance_bulk(filter()).await;
             let deleted = deleted.map_err(|why| format!("{why:?}"))?.instances_deleted;
             // A process that has just begun may not have seen yet how the instance has ended; or it was gone before.
-            match deleted > 0 || attempt >= 4 {
+            match deleted > 0 || attempt > self.doubts() {
                 true => Ok(()),
                 false => Err("nothing was deleted".to_owned()),
             }
@@ -194,13 +194,22 @@ impl Driver {
                     return;
                 }
                 // A deletion or pruning that was made and not acknowledged finds nothing the second time.
-                Err(why) if attempt > 1 && why.contains("NotFound") => {
+                Err(why) if attempt > self.doubts() && why.contains("NotFound") => {
                     self.scene.facts.lock().acked.insert(name.clone());
                     return;
                 }
                 Err(why) => self.scene.trace(|| format!("client {instance} {call}: {why}")),
             }
             pause((1_000 * (round + 1)).min(GLANCE_MS.1)).await;
+        }
+    }
+
+    /// How often a call that is made again must be told that there is nothing, before that is believed: a process that has
+    /// just begun may see what was true some time ago.
+    fn doubts(&self) -> u32 {
+        match self.scene.config.lag_ms {
+            0 => 1,
+            _ => 4,
         }
     }
 

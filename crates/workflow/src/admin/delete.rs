@@ -66,8 +66,7 @@ async fn attempt(
     }
     for id in ids {
         let id_: Arc<str> = Arc::from(id.as_str());
-        let snapshot = engine.sure_snapshot(&id_).await;
-        let snapshot = snapshot.map_err(|e| from_store(OPERATION, &e))?;
+        let snapshot = find(engine, &id_).await.map_err(|e| from_store(OPERATION, &e))?;
         let Some((head, version)) = snapshot.head.as_ref().filter(|(head, _)| !head.is_blank()) else {
             continue;
         };
@@ -139,6 +138,21 @@ async fn attempt(
             Ok(None)
         }
         Err(error) => Err(from_store(OPERATION, &error)),
+    }
+}
+
+/// What is to be deleted. Where many processes share the store, one that is not found may be newer than the answer: a child
+/// that stayed would be an orphan.
+async fn find(engine: &Engine, id: &Arc<str>) -> Result<Arc<Snapshot>, Error> {
+    let snapshot = engine.sure_snapshot(id).await?;
+    if snapshot.head.is_some() || engine.shared.is_none() {
+        return Ok(snapshot);
+    }
+    match engine.commit(Commit::new(vec![Op::Absent(Head::key(id))])).await {
+        Ok(_) => Ok(snapshot),
+        // What is read from now on is as new as this answer.
+        Err(Error::Conflict { .. }) => engine.sure_snapshot(id).await,
+        Err(other) => Err(other),
     }
 }
 

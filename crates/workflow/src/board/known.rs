@@ -1,9 +1,9 @@
 //! What this process knows of work on a store that it shares: hints, kept in line with what the store tells.
 
-use super::turns::Letter;
+use super::mailbox::{Letter, Mailbox};
 use super::waiters::Want;
 use super::work::Task;
-use super::{Inner, Pin};
+use super::{Inner, Pin, Window};
 use crate::outbox::Origin;
 use crate::records::instance_of;
 use perennial_store::{Order, Record, RecordId, Version};
@@ -206,6 +206,26 @@ impl Inner {
     /// A message of an instance.
     pub fn letter(&mut self, instance: &str, order: Order) -> Option<&mut Letter> {
         self.turns.mailboxes.get_mut(instance)?.letter(order)
+    }
+
+    /// Forgets messages of instances that none of those can work on who wait: if that changes, the store tells again.
+    pub fn forget_unwanted(&mut self) {
+        let windows: Vec<&Window> = self.waiters.wants().filter_map(Want::window).collect();
+        if windows.is_empty() {
+            return;
+        }
+        let unwanted =
+            |mailbox: &Mailbox| mailbox.is_free() && !windows.iter().any(|window| window.admits(&mailbox.pin));
+        let mailboxes = self.turns.mailboxes.iter();
+        let unwanted: Vec<(Arc<str>, Vec<Order>)> = mailboxes
+            .filter(|(instance, mailbox)| unwanted(mailbox) && !self.foreseen.contains(*instance))
+            .map(|(instance, mailbox)| (Arc::clone(instance), mailbox.orders().collect()))
+            .collect();
+        for (instance, orders) in unwanted {
+            self.unlearn_letters(&instance, &orders);
+            self.refresh(&instance);
+            self.drop_if_idle(&instance);
+        }
     }
 
     /// What those want who wait.

@@ -8,6 +8,7 @@ mod alarms;
 mod arriving;
 mod claims;
 mod known;
+mod mailbox;
 mod pin;
 mod reserve;
 mod sessions;
@@ -19,10 +20,10 @@ mod work;
 
 pub use arriving::Arriving;
 pub use claims::{Claim, Handed, Subject};
+pub use mailbox::{Body, Letter, Sort};
 pub use pin::{Pin, Window};
 pub use reserve::{Foreseen, Reservation};
 pub use sessions::Tenure;
-pub use turns::{Body, Letter, Sort};
 pub use waiters::Want;
 pub use work::{Task, WorkWant};
 

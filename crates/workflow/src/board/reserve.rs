@@ -202,6 +202,14 @@ impl Inner {
             .collect()
     }
 
+    /// The clock was put back: what was claimed in advance by the time before may be over for others.
+    pub fn distrust_reservations(&mut self) {
+        for mailbox in self.turns.mailboxes.values_mut() {
+            mailbox.reserved = None;
+        }
+        self.work.distrust_reservations();
+    }
+
     /// For which of these activities a worker waits, each of whom can take one.
     pub fn wanted<'a>(&self, activities: impl Iterator<Item = &'a Activity>) -> Vec<bool> {
         let mut workers = self.waiters.workers_asleep();

@@ -7,7 +7,7 @@
 
 use super::Inner;
 use super::alarms::{Alarm, AlarmKey};
-use super::turns::{Mailbox, Sort};
+use super::mailbox::{Mailbox, Sort};
 use std::sync::Arc;
 
 /// How long a mailbox settles at most.

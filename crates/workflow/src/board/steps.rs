@@ -9,6 +9,7 @@ impl Inner {
         if std::mem::replace(&mut self.seen_ms, now_ms) <= now_ms {
             return;
         }
+        self.distrust_reservations();
         let settling: Vec<Arc<str>> = self.turns.settling.values().cloned().collect();
         for instance in settling {
             self.settled(&instance);

@@ -1,196 +1,13 @@
 //! Instances that have messages.
 
-use super::alarms::{Alarm, AlarmKey};
+use super::alarms::Alarm;
+use super::mailbox::{Holder, Letter, Mailbox, Sort};
 use super::{ClaimId, Inner, Pin};
 use crate::mutation::{self, Mutation};
 use crate::outbox::Origin;
-use crate::records::message;
-use duroxide::providers::WorkItem;
-use perennial_store::{Order, RecordId, Version};
+use perennial_store::{Order, Version};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-
-/// The content of a queued record: kept if it is small, else read again when it is handed out.
-#[derive(Clone, Debug)]
-pub enum Body {
-    /// In memory.
-    Held(Arc<WorkItem>),
-    /// Only in the store.
-    Stored,
-}
-
-/// A message that waits.
-#[derive(Clone, Debug)]
-pub struct Letter {
-    /// The id of its record.
-    pub id: RecordId,
-    /// The version of its record.
-    pub version: Version,
-    /// When it becomes visible.
-    pub due_ms: u64,
-    /// How often it was handed out.
-    pub attempts: u32,
-    /// How much of that is written down in its record.
-    pub noted: u32,
-    /// Whether it was there when the store was opened.
-    pub old: bool,
-    /// Whether it is there for sure, on a store that many share: because this process has had a lease on the instance
-    /// ever since.
-    pub certain: bool,
-    /// The version of the instance's head when this process brought the message: while it stands, nobody has taken it.
-    pub since: Option<Version>,
-    /// What it is.
-    pub sort: Sort,
-    /// What it says.
-    pub body: Body,
-    /// The intent that it came from, if it came through an outbox.
-    pub from: Option<Arc<Origin>>,
-}
-
-/// What matters of a message to an instance that does not exist yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sort {
-    /// It brings the instance into being.
-    Start,
-    /// It is for a persistent queue: without an instance it is dropped.
-    Queue,
-    /// It is the result of an activity: one of many, perhaps.
-    Result,
-    /// It is an event that somebody raised.
-    Event,
-    /// Anything else: without an instance it waits for a start.
-    Other,
-}
-
-impl Sort {
-    /// The sort of a message.
-    pub fn of(item: &WorkItem) -> Self {
-        match item {
-            item if message::starts(item) => Self::Start,
-            WorkItem::QueueMessage { .. } => Self::Queue,
-            WorkItem::ExternalRaised { .. } => Self::Event,
-            WorkItem::ActivityCompleted { .. } | WorkItem::ActivityFailed { .. } => Self::Result,
-            _ => Self::Other,
-        }
-    }
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Holder {
-    Nobody,
-    Claim(ClaimId),
-    /// Messages that wait for a start.
-    Parked,
-    /// Something of the instance cannot be read: its messages wait until the store is opened again.
-    Damaged,
-}
-
-/// The messages of one instance.
-pub struct Mailbox {
-    /// Those that may be handed out.
-    pub visible: BTreeMap<Order, Letter>,
-    hidden: BTreeMap<Order, (Letter, AlarmKey)>,
-    holder: Holder,
-    lapsed: Option<ClaimId>,
-    pin: Pin,
-    /// The claim that the commit made which brought its messages.
-    pub reserved: Option<super::Reservation>,
-    /// The version of the head when this process last wrote it.
-    pub head: Option<Version>,
-    /// Whether another process was found to work on the instance: then it exists.
-    pub busy: bool,
-    /// Whether there are more messages in the store than were read when the instance was last claimed.
-    pub partial: bool,
-    /// Under which pin and order it stands among the ready.
-    pub ready: Option<(Pin, Order)>,
-    /// Set while more results are expected at any moment, see [`settle`](super::settle).
-    pub settling: Option<AlarmKey>,
-}
-
-impl Mailbox {
-    fn new(pin: Pin) -> Self {
-        Self {
-            visible: BTreeMap::new(),
-            hidden: BTreeMap::new(),
-            holder: Holder::Nobody,
-            lapsed: None,
-            pin,
-            reserved: None,
-            head: None,
-            busy: false,
-            partial: false,
-            ready: None,
-            settling: None,
-        }
-    }
-
-    /// Whether nobody holds it.
-    pub fn is_free(&self) -> bool {
-        self.holder == Holder::Nobody
-    }
-
-    /// Whether this process works on the instance, or is about to.
-    pub fn is_ours(&self) -> bool {
-        matches!(self.holder, Holder::Claim(_)) || self.reserved.is_some()
-    }
-
-    /// A start has become visible.
-    fn unpark(&mut self) {
-        if self.holder == Holder::Parked {
-            self.holder = Holder::Nobody;
-        }
-    }
-
-    /// This process has replaced the head: what nobody had taken before, nobody has taken now.
-    pub fn follow(&mut self, old: Option<&Version>, new: &Version) {
-        let hidden = self.hidden.values_mut().map(|(letter, _)| letter);
-        for letter in self.visible.values_mut().chain(hidden) {
-            if old.is_some() && letter.since.as_ref() == old {
-                letter.since = Some(new.clone());
-            }
-        }
-        self.head = Some(new.clone());
-    }
-
-    /// Messages that this process brought while the head was at this version are there for sure: it still was.
-    pub fn certify(&mut self, over: Option<&Version>) {
-        let hidden = self.hidden.values_mut().map(|(letter, _)| letter);
-        for letter in self.visible.values_mut().chain(hidden) {
-            letter.certain |= over.is_some() && letter.since.as_ref() == over;
-        }
-    }
-
-    /// Anybody may take its messages from now on.
-    fn doubt(&mut self) {
-        let hidden = self.hidden.values_mut().map(|(letter, _)| letter);
-        for letter in self.visible.values_mut().chain(hidden) {
-            if std::mem::take(&mut letter.certain) {
-                letter.since.clone_from(&self.head);
-            }
-        }
-    }
-
-    /// A message, visible or not.
-    fn find(&self, order: Order) -> Option<&Letter> {
-        let hidden = || self.hidden.get(&order).map(|(letter, _)| letter);
-        self.visible.get(&order).or_else(hidden)
-    }
-
-    /// The same, to change it.
-    pub fn letter(&mut self, order: Order) -> Option<&mut Letter> {
-        let hidden = self.hidden.get_mut(&order).map(|(letter, _)| letter);
-        hidden.or_else(|| self.visible.get_mut(&order))
-    }
-
-    /// The orders of all messages, visible or not.
-    pub fn orders(&self) -> impl Iterator<Item = Order> {
-        self.visible.keys().chain(self.hidden.keys()).copied()
-    }
-
-    fn is_idle(&self) -> bool {
-        self.visible.is_empty() && self.hidden.is_empty() && !matches!(self.holder, Holder::Claim(_))
-    }
-}
 
 /// All mailboxes, and which of them are ready.
 #[derive(Default)]
@@ -541,10 +358,15 @@ impl Inner {
 
     /// Ends every claim on an instance and removes these messages: the instance was deleted.
     pub fn evict(&mut self, instance: &Arc<str>, orders: &[Order]) {
+        let is_shared = self.recent.is_some();
         let Some(mailbox) = self.mailbox(instance) else {
             return;
         };
         mailbox.pin = Pin::Open;
+        mailbox.reserved = None;
+        // Where the board is not all that knows of them, the store will tell again of what arrived since.
+        let others = mailbox.orders().filter(|order| is_shared && !orders.contains(order));
+        let others: Vec<Order> = others.collect();
         let mut claims: Vec<ClaimId> = mailbox.lapsed.take().into_iter().collect();
         if let Holder::Claim(claim) = mailbox.holder {
             claims.push(claim);
@@ -555,11 +377,12 @@ impl Inner {
         }
         self.settled(instance);
         self.consume(instance, orders);
+        self.unlearn_letters(instance, &others);
         self.refresh(instance);
         self.drop_if_idle(instance);
     }
 
-    fn drop_if_idle(&mut self, instance: &Arc<str>) {
+    pub fn drop_if_idle(&mut self, instance: &Arc<str>) {
         if self.turns.mailboxes.get(instance).is_some_and(Mailbox::is_idle) {
             self.turns.mailboxes.remove(instance);
         }

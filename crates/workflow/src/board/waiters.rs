@@ -20,6 +20,16 @@ pub enum Want {
     Work(WorkWant),
 }
 
+impl Want {
+    /// The versions that a dispatcher runs.
+    pub fn window(&self) -> Option<&Window> {
+        match self {
+            Self::Turn(window) => Some(window),
+            Self::Work(_) => None,
+        }
+    }
+}
+
 struct Waiter {
     id: u64,
     want: Want,

@@ -2,8 +2,8 @@
 
 use super::alarms::{Alarm, AlarmKey};
 use super::known::Recent;
+use super::mailbox::Body;
 use super::sessions::Sessions;
-use super::turns::Body;
 use super::waiters::Want;
 use super::{ClaimId, Inner};
 use crate::mutation::{self, Mutation};
@@ -128,6 +128,11 @@ impl Work {
     /// How many activities an instance has that are not finished.
     pub fn of_instance(&self, instance: &str) -> usize {
         self.by_instance.get(instance).copied().unwrap_or_default()
+    }
+
+    /// No claim that was made in advance counts any more.
+    pub fn distrust_reservations(&mut self) {
+        self.tasks.values_mut().for_each(|entry| entry.task.reserved_ms = 0);
     }
 
     /// Every activity that was not handed out just as often as its record says.

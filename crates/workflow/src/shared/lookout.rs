@@ -153,6 +153,7 @@ async fn keep_watch(engine: Weak<Engine>) {
             }
             if now_ms >= chores_at_ms {
                 chores_at_ms = now_ms + CHORES_MS;
+                engine.board.lock().0.forget_unwanted();
                 if let Err(error) = chores::round(&engine).await {
                     warn!(%error, "chores are put off");
                 }

@@ -266,11 +266,12 @@ pub async fn release(engine: &Engine, instance: &Arc<str>, snapshot: &Snapshot) 
     };
     let mut head = head;
     let key = Head::key(instance);
-    let op = if head.is_blank() && !head.parked {
+    head.lease = None;
+    head.deliveries = head.deliveries.saturating_sub(1);
+    // One that tells of earlier deliveries stays for those, or is a chore.
+    let op = if head.is_blank() && !head.parked && head.deliveries == 0 {
         Op::Delete(key, version)
     } else {
-        head.lease = None;
-        head.deliveries = head.deliveries.saturating_sub(1);
         Op::Replace(head.draft(key)?, version)
     };
     let (slot, began_ms) = (slot_of(instance), engine.clock.now_ms());
