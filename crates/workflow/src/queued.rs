@@ -96,7 +96,11 @@ impl Offer {
         };
         let owner = engine.tag().filter(|_| reserved_ms > 0);
         let draft = work::draft(key.clone(), &item, place, u32::from(owner.is_some()), owner)?;
-        let body = engine.body(item, draft.body.len());
+        let body = match owner {
+            // It is about to be handed out.
+            Some(_) => Body::Held(Arc::new(item)),
+            None => engine.body(item, draft.body.len()),
+        };
         Ok(Some((
             Self {
                 order,

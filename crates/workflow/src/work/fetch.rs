@@ -207,6 +207,7 @@ async fn prepare(engine: &Arc<Engine>, mut taken: Taken, worker: &Worker) -> Res
             return Ok(None);
         }
         Ok(lost) => {
+            trace!(instance = %taken.task.activity.instance, activity = taken.task.activity.id, "activity not found as it was");
             taken.withdraw(matches!(lost, Secured::Lost));
             return Ok(None);
         }

@@ -43,9 +43,10 @@ pub async fn secure(
     if shared::lasts(task.reserved_ms, engine.clock.now_ms(), lock) || mutation::is(Mutation::KeepClaimsHere) {
         return Ok(Secured::Ours(item));
     }
-    let mut version = version;
+    let (mut version, mut extra_ms) = (version, 0);
     loop {
-        let until_ms = shared::until(engine.clock.now_ms(), lock);
+        let began_ms = engine.clock.now_ms();
+        let until_ms = shared::until(began_ms, lock).saturating_add(extra_ms);
         let claimed = write(engine, shared, order, task, &item, version, until_ms, task.attempts).await?;
         let Some(claimed) = claimed else {
             return Ok(Secured::Lost);
@@ -55,6 +56,8 @@ pub async fn secure(
             return Ok(Secured::Ours(item));
         }
         version = claimed;
+        // What is large takes long to write: next time there is room for that.
+        extra_ms = engine.clock.now_ms().saturating_sub(began_ms).saturating_mul(2);
     }
 }
 
