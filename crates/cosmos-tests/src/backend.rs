@@ -73,6 +73,10 @@ impl Backend for Fresh {
         92
     }
 
+    fn slowness(&self) -> u32 {
+        5
+    }
+
     async fn open(&self) -> Arc<dyn Provider> {
         self.begin().await
     }

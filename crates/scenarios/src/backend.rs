@@ -13,6 +13,12 @@ pub trait Backend: Send + Sync {
         usize::MAX
     }
 
+    /// How many times slower than memory it may be before a scenario is taken to hang: more for a database that is played by
+    /// a test double.
+    fn slowness(&self) -> u32 {
+        1
+    }
+
     /// Opens a fresh, empty store. Called once, before anything else.
     async fn open(&self) -> Arc<dyn Provider>;
 

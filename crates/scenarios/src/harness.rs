@@ -41,9 +41,10 @@ impl Harness {
 
     /// Runs one scenario on a fresh store, and stops what it started.
     pub async fn run(backend: impl Backend + 'static, scenario: impl AsyncFnOnce(&Self)) {
+        let limit = SCENARIO_LIMIT * backend.slowness();
         let harness = Self::new(backend).await;
-        let done = tokio::time::timeout(SCENARIO_LIMIT, scenario(&harness)).await;
-        assert!(done.is_ok(), "the scenario did not end within {SCENARIO_LIMIT:?}");
+        let done = tokio::time::timeout(limit, scenario(&harness)).await;
+        assert!(done.is_ok(), "the scenario did not end within {limit:?}");
         harness.stop_all().await;
     }
 
@@ -150,7 +151,7 @@ impl Harness {
 
     /// Waits for an instance to end, one way or the other.
     pub async fn ended(&self, instance: &str) -> OrchestrationStatus {
-        self.ended_within(instance, PATIENCE).await
+        self.ended_within(instance, PATIENCE * self.backend.slowness()).await
     }
 
     /// Waits for an instance to end, for as long as it is given.

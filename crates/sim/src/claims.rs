@@ -18,9 +18,11 @@ impl Held {
 /// Clocks that are further apart than this let one process take over what another one holds by its own clock.
 const AGREED_MS: u64 = 1_000;
 
-/// A claim that begins now.
-fn held(life: &Arc<Life>, token: &str, lease: Duration) -> Held {
-    let from_ms = life.now_ms();
+/// A lease: since when it runs, by the clock of who has it, and for how long.
+pub type Lease = (u64, Duration);
+
+/// A claim.
+fn held(life: &Arc<Life>, token: &str, (from_ms, lease): Lease) -> Held {
     Held {
         token: token.to_owned(),
         holder: Arc::clone(life),
@@ -60,7 +62,7 @@ pub struct Handed<'a> {
 }
 
 /// Somebody got a turn.
-pub fn turn_handed_out(life: &Arc<Life>, turn: &Handed<'_>, lease: Duration) {
+pub fn turn_handed_out(life: &Arc<Life>, turn: &Handed<'_>, lease: Lease) {
     let Handed { instance, token, .. } = *turn;
     let held = held(life, token, lease);
     let mut blames = Vec::new();
@@ -108,7 +110,7 @@ pub fn agree(wall: &Arc<WallClock>, life: &Life) -> bool {
 }
 
 /// Somebody got an activity.
-pub fn work_handed_out(life: &Arc<Life>, activity: Activity, token: &str, attempt: u32, lease: Duration) {
+pub fn work_handed_out(life: &Arc<Life>, activity: Activity, token: &str, attempt: u32, lease: Lease) {
     let held = held(life, token, lease);
     let mut blames = Vec::new();
     {

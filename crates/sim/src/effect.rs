@@ -14,7 +14,7 @@ pub struct Effect {
     taken: Vec<Activity>,
     /// The instances whose heads it writes.
     turned: Vec<String>,
-    /// The instances whose histories it continues.
+    /// The instances whose histories it continues, or whose messages it consumes.
     told: Vec<String>,
 }
 
@@ -37,13 +37,18 @@ impl Effect {
         let writes = || changes().filter_map(Op::draft).map(|draft| &draft.key);
         let takes = || changes().filter(|op| op.draft().is_none()).map(Op::key);
         let pages = writes().filter(|key| key.id.as_str().starts_with("page/"));
+        let consumed = takes().filter(|key| key.id.as_str().starts_with("msg/"));
         let heads = writes().filter(|key| key.id.as_str() == "head");
         Self {
             keys: changes().map(|op| op.key().clone()).collect(),
             scheduled: writes().filter_map(activity_of).collect(),
             taken: takes().filter_map(activity_of).collect(),
             turned: heads.filter_map(instance_of).map(str::to_owned).collect(),
-            told: pages.filter_map(instance_of).map(str::to_owned).collect(),
+            told: pages
+                .chain(consumed)
+                .filter_map(instance_of)
+                .map(str::to_owned)
+                .collect(),
         }
     }
 

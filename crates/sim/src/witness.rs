@@ -1,6 +1,6 @@
 //! A provider that passes every call on, puts timers into simulated time, and writes down what it sees.
 
-use crate::claims;
+use crate::claims::{self, Lease};
 use crate::facts::{Activity, Turn};
 use crate::life::Life;
 use crate::program::TIMER_UNIT_MS;
@@ -53,12 +53,13 @@ impl Witness {
         page.map_or(0, |page| page.records.len())
     }
 
-    /// Waits while the process is frozen. Whether that took longer than the lease on what was just handed out: then it is
-    /// worth nothing by now, and says nothing of the engine.
-    async fn was_frozen_for(&self, lock: Duration) -> bool {
-        let handed_out_ms = self.life.now_ms();
+    /// Something was just handed out: waits while the process is frozen, and tells since when its lease runs. `None` if that
+    /// is over: then it is worth nothing by now, and says nothing of the engine.
+    async fn leased(&self, lock: Duration) -> Option<u64> {
+        let from_ms = self.life.now_ms();
         self.life.pass().await;
-        self.life.now_ms().saturating_sub(handed_out_ms) >= lock.as_millis() as u64
+        let passed_ms = self.life.now_ms().saturating_sub(from_ms);
+        (passed_ms < lock.as_millis() as u64).then_some(from_ms)
     }
 
     fn is_being_deleted(&self, instance: &str) -> bool {
@@ -73,7 +74,7 @@ impl Witness {
         self.scene().config.is_shared() && last != Some(self.life.number)
     }
 
-    fn turn_handed_out(&self, item: &OrchestrationItem, token: &str, attempt: u32, lock: Duration) {
+    fn turn_handed_out(&self, item: &OrchestrationItem, token: &str, attempt: u32, lease: Lease) {
         let kinds: Vec<String> = item.messages.iter().map(brief).collect();
         let (instance, execution) = (&item.instance, item.execution_id);
         self.life.trace(|| {
@@ -104,7 +105,7 @@ impl Witness {
             token,
             attempt,
         };
-        claims::turn_handed_out(&self.life, &turn, lock);
+        claims::turn_handed_out(&self.life, &turn, lease);
     }
 
     /// A process is not given what it cannot replay.
@@ -123,7 +124,7 @@ impl Witness {
         }
     }
 
-    fn work_handed_out(&self, item: &WorkItem, token: &str, attempt: u32, lock: Duration) {
+    fn work_handed_out(&self, item: &WorkItem, token: &str, attempt: u32, lease: Lease) {
         let Some(activity) = activity_of(item) else { return };
         let (instance, execution, id) = &activity;
         self.life
@@ -146,7 +147,7 @@ impl Witness {
                 "activity {id} of {instance}/{execution} was handed out again after its result was acknowledged"
             ));
         }
-        claims::work_handed_out(&self.life, activity, token, attempt, lock);
+        claims::work_handed_out(&self.life, activity, token, attempt, lease);
     }
 
     fn mind_refusal(&self, token: &str, outcome: &Result<(), ProviderError>) {
@@ -260,9 +261,9 @@ impl Interpose for Witness {
             .inner
             .fetch_orchestration_item(lock_timeout, poll_timeout, filter)
             .await?;
-        let lapsed = self.was_frozen_for(lock_timeout).await;
-        if let Some((item, token, attempt)) = fetched.as_ref().filter(|_| !lapsed) {
-            self.turn_handed_out(item, token, *attempt, lock_timeout);
+        let from_ms = self.leased(lock_timeout).await;
+        if let (Some((item, token, attempt)), Some(from_ms)) = (&fetched, from_ms) {
+            self.turn_handed_out(item, token, *attempt, (from_ms, lock_timeout));
         }
         Ok(fetched)
     }
@@ -350,10 +351,10 @@ impl Interpose for Witness {
             .inner
             .fetch_work_item(lock_timeout, poll_timeout, session, tag_filter)
             .await?;
-        let lapsed = self.was_frozen_for(lock_timeout).await;
+        let from_ms = self.leased(lock_timeout).await;
         if let Some((item, token, attempt)) = &mut fetched {
-            if !lapsed {
-                self.work_handed_out(item, token, *attempt, lock_timeout);
+            if let Some(from_ms) = from_ms {
+                self.work_handed_out(item, token, *attempt, (from_ms, lock_timeout));
             }
             tell(item);
         }

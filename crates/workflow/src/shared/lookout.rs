@@ -256,8 +256,9 @@ async fn learn(engine: &Arc<Engine>, mut record: Record, turns: bool) -> Result<
     }
     if record.body.is_empty() {
         record = match engine.store.get(&record.key).await? {
-            Some(whole) => whole,
-            None => return Ok(false),
+            // Another process may have claimed it since the store told that it was due.
+            Some(whole) if whole.version == record.version => whole,
+            _ => return Ok(false),
         };
     }
     let envelope = match Envelope::open(&record) {
