@@ -3,7 +3,6 @@
 use crate::clock::WallClock;
 use crate::facts::{Activity, Delivered, Facts, Held, TurnNumber};
 use crate::life::Life;
-use perennial_store::Clock;
 use std::sync::Arc;
 use std::time::Duration;
 
