@@ -98,10 +98,7 @@ async fn three_megabytes_come_through() {
     process.enqueue("message", &large).await;
     assert!(process.output("message").await == large);
     process.begin("input", "Hello", &large).await;
-    assert_eq!(
-        process.output_within("input", Duration::from_secs(100)).await.len(),
-        3_000_000 + "Hello, !".len()
-    );
+    assert_eq!(process.output("input").await.len(), 3_000_000 + "Hello, !".len());
     process.stop().await;
 }
 
@@ -112,11 +109,10 @@ async fn five_hundred_activities_at_once() {
     let process = Process::start(&room, &program).await;
     let before = room.counts();
     process.begin("fan", "Fan", "500").await;
-    let ended = process.output_within("fan", Duration::from_secs(100)).await;
+    assert_eq!(process.output("fan").await, "500");
     println!("fan-out 500 at 16+16: {}", room.counts().since(&before));
-    assert_eq!(ended, "500");
     let effects = program.effects.of("fan:");
-    assert_eq!(effects.len(), 500);
+    assert_eq!((effects.len(), effects.values().sum::<usize>()), (500, 500));
     room.assert_clean().await;
     process.stop().await;
 }
