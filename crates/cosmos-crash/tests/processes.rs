@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use support::arena::{Arena, BLANK_HEAD, Documents};
+use support::arena::{Arena, Documents};
 use support::torment::{Done, torment};
 use tokio::task::JoinSet;
 
@@ -63,19 +63,17 @@ async fn run_all(driver: &Arc<Driver>, cases: &[Case]) -> Result<BTreeMap<String
 }
 
 /// Waits until nothing is stored but bookkeeping and what is kept for a while on purpose; returns what else there is.
-///
-/// A worker that dies right after it claimed an instance that is gone leaves its claim behind: one for each accident at most.
-async fn left_over(arena: &Arena, accidents: usize) -> Documents {
-    let stays = |kind: &str, count: usize| {
-        let kept = ["%", "chores sessions", "chores tombs"];
-        kept.iter().any(|start| kind.starts_with(start)) || (kind == BLANK_HEAD && count <= accidents)
+async fn left_over(arena: &Arena) -> Documents {
+    let stays = |kind: &str| {
+        let kept = ["%", "chores sessions", "chores strays", "chores tombs"];
+        kept.iter().any(|start| kind.starts_with(start))
     };
     let began = Instant::now();
     loop {
         let mut documents = arena.documents().await;
         let counts: Vec<_> = documents.iter().map(|(kind, all)| (kind, all.len())).collect();
         println!("stored: {counts:?}");
-        documents.retain(|kind, all| !stays(kind, all.len()));
+        documents.retain(|kind, _| !stays(kind));
         if documents.is_empty() || began.elapsed() > SETTLING {
             return documents;
         }
@@ -135,7 +133,7 @@ async fn every_workflow_ends_right_though_workers_are_killed_and_frozen_and_disa
             panic!("{why}, seed {seed}, at {}; stored:\n{stored}", now_ms());
         }
     };
-    let left = left_over(&arena, done.kills + done.freezes).await;
+    let left = left_over(&arena).await;
     drop(workers);
 
     let ledgers: Vec<Lines> = (0..AHEAD_MS.len()).map(|worker| arena.lines(worker)).collect();

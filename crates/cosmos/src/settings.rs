@@ -6,11 +6,12 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Consistency {
-    /// As the account says. Session, the usual one, is enough.
+    /// At least what this process has written or read before, whatever the account's own level is: what the engine needs.
     #[default]
-    Account,
-    /// At least what this process has written or read before.
     Session,
+    /// As the account says. Enough if that is Session or stronger; with Eventual or Consistent Prefix a process may not see what it
+    /// has just written.
+    Account,
     /// The latest that was committed in the region. Reads cost twice as much.
     LatestCommitted,
 }
@@ -35,7 +36,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             call_timeout: Duration::from_secs(10),
-            consistency: Consistency::Account,
+            consistency: Consistency::Session,
             preferred_regions: Vec::new(),
             tally_interval: Duration::from_secs(5),
             trust_local_emulator: false,

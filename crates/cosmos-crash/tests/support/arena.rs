@@ -15,9 +15,6 @@ use tempfile::TempDir;
 /// asking all of them for work is cheap.
 const PARTITIONS: u32 = 8;
 
-/// A head that only claims an instance which is not there: what a worker leaves that dies right after such a claim.
-pub const BLANK_HEAD: &str = "blank head";
-
 /// Documents by what they are.
 pub type Documents = BTreeMap<String, Vec<serde_json::Value>>;
 
@@ -103,9 +100,6 @@ fn kind(document: &serde_json::Value) -> String {
         return text("partition").to_owned();
     }
     let id = text("id");
-    if id == "head" && document["body"]["turns"] == 0 {
-        return BLANK_HEAD.to_owned();
-    }
     let word = id
         .find(|letter: char| !letter.is_ascii_alphabetic())
         .unwrap_or(id.len());

@@ -1,9 +1,6 @@
 //! Several handles on one container, and replicas that lag.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod support;
-
+use crate::support::{Bed, draft, key, one, put};
 use azure_data_cosmos::FeedScope;
 use futures::{FutureExt, StreamExt};
 use perennial_cosmos_server::Options;
@@ -12,7 +9,6 @@ use perennial_store::{
     ScanQuery, Signal, Store,
 };
 use std::time::Duration;
-use support::{Bed, draft, key, one, put};
 
 const WORK: Lane = Lane::new("work");
 

@@ -1,11 +1,7 @@
 //! Any text is a name, and records come in the order of their ids.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod support;
-
+use crate::support::{Bed, draft, key};
 use perennial_store::{Commit, Op, Partition, RecordId, ScanQuery, Store};
-use support::{Bed, draft, key};
 
 /// Numbers that look random and are the same in every run.
 struct Random(u64);

@@ -1,9 +1,6 @@
 //! Documents live for a time only.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::disallowed_methods)]
-
-mod support;
-
+use crate::support::Raw;
 use async_trait::async_trait;
 use perennial_cosmos_server::{Options, Server};
 use perennial_store::Clock;
@@ -11,7 +8,6 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use support::Raw;
 
 /// A clock that a test moves.
 #[derive(Default)]

@@ -1,12 +1,8 @@
 //! Documents that were written in a format are read in that format for ever.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod support;
-
+use crate::support::{Bed, draft, key};
 use perennial_store::{Commit, Counter, DueQuery, Lane, ListFilter, Listing, Op, Order, Place, Store};
 use serde_json::Value;
-use support::{Bed, draft, key};
 
 #[tokio::test]
 async fn a_store_of_format_1_is_read_and_written() {

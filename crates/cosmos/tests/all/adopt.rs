@@ -1,13 +1,9 @@
 //! Containers that were made by others, for programs that may write documents and nothing else.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod support;
-
+use crate::support::Bed;
 use azure_data_cosmos::models::{ContainerProperties, TimeToLive};
 use perennial_cosmos::{Made, OpenError, adopt};
 use perennial_cosmos_server::Options;
-use support::Bed;
 
 #[tokio::test]
 async fn a_container_that_is_as_it_should_be_becomes_a_store() {

@@ -1,13 +1,9 @@
 //! Whatever happens to any request of a commit, the caller is told the truth.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod support;
-
+use crate::support::{Bed, draft, key, one, put};
 use perennial_cosmos::CosmosStore;
 use perennial_cosmos_server::{Fault, Kind, Rule, When};
 use perennial_store::{Commit, ConflictReason, Error, Key, Op, Partition, ScanQuery, Store};
-use support::{Bed, draft, key, one, put};
 
 /// What can happen to one request and passes.
 const PASSING: [Fault; 11] = [

@@ -1,12 +1,8 @@
 //! Who may talk to the server.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::disallowed_methods)]
-
-mod support;
-
+use crate::support::{Raw, sign};
 use perennial_cosmos_server::{EMULATOR_KEY, Options, Server};
 use std::time::{Duration, SystemTime};
-use support::{Raw, sign};
 
 #[tokio::test]
 async fn a_signed_request_is_served() {

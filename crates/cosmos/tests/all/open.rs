@@ -1,15 +1,11 @@
 //! Opening and making: what goes wrong is said plainly, and no secret with it.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod support;
-
+use crate::support::{Bed, draft, key, one, put};
 use azure_data_cosmos::models::{ContainerProperties, TimeToLive};
 use perennial_cosmos::{Account, FORMAT, KEY_VARIABLE, Made, OpenError, Settings, Throughput, init, open};
 use perennial_cosmos_server::{Fault, Kind, Options, Rule, When};
 use perennial_store::{DueQuery, Error, Lane, Store};
 use std::time::Duration;
-use support::{Bed, draft, key, one, put};
 
 async fn error(account: &Account, settings: &Settings) -> OpenError {
     match open(account.clone(), settings.clone()).await {

@@ -1,12 +1,8 @@
 //! Numbers that would come back changed are refused.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::disallowed_methods)]
-
-mod support;
-
+use crate::support::{DOCS, Raw};
 use perennial_cosmos_server::Options;
 use serde_json::json;
-use support::{DOCS, Raw};
 
 const LARGEST: u64 = 1 << 53;
 

@@ -1,12 +1,8 @@
 //! Pages are small, and some are empty.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::disallowed_methods)]
-
-mod support;
-
+use crate::support::{DOCS, Raw};
 use perennial_cosmos_server::Options;
 use serde_json::json;
-use support::{DOCS, Raw};
 
 /// All ids in the order of their pages, and the sizes of the pages.
 async fn walk(raw: &Raw, text: &str, partition: Option<&str>, max: Option<&str>) -> (Vec<String>, Vec<usize>) {

@@ -1,13 +1,9 @@
 //! Requests are counted and priced.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::disallowed_methods)]
-
-mod support;
-
+use crate::support::Raw;
 use perennial_cosmos_server::{Container, Fault, Kind, Latency, Options, Rule};
 use serde_json::json;
 use std::time::{Duration, Instant};
-use support::Raw;
 
 fn about(price: f64, expected: f64) {
     assert!((price - expected).abs() < 0.01, "{price} is not {expected}");

@@ -1,12 +1,8 @@
 //! Ids, partition keys and batches that the service refuses.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::disallowed_methods)]
-
-mod support;
-
+use crate::support::{DOCS, Raw};
 use perennial_cosmos_server::Options;
 use serde_json::{Value, json};
-use support::{DOCS, Raw};
 
 fn doc(id: &str) -> Value {
     json!({ "id": id, "pk": "p" })

@@ -1,14 +1,10 @@
 //! The Cosmos DB store keeps the contract.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod support;
-
+use crate::support::Bed;
 use perennial_store::conformance::StoreFactory;
 use perennial_store::{Key, Store};
 use serde_json::Value;
 use std::sync::Arc;
-use support::Bed;
 use tokio::sync::OnceCell;
 
 #[derive(Default)]

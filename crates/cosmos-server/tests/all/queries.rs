@@ -1,12 +1,8 @@
 //! Queries that the gateway refuses, and those that it serves.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::disallowed_methods)]
-
-mod support;
-
+use crate::support::{DOCS, Raw};
 use perennial_cosmos_server::Options;
 use serde_json::{Value, json};
-use support::{DOCS, Raw};
 
 const MERGED: [&str; 9] = [
     "SELECT * FROM c ORDER BY c.n",

@@ -1,7 +1,5 @@
 //! The official SDK works over the strict front.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::disallowed_methods)]
-
 use azure_core::credentials::Secret;
 use azure_data_cosmos::clients::ContainerClient;
 use azure_data_cosmos::models::{

@@ -1,14 +1,10 @@
 //! The contract is kept on a service that throttles, and on one that loses replies.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod support;
-
+use crate::support::Bed;
 use perennial_cosmos_server::{Fault, Options, Rule, When};
 use perennial_store::Store;
 use perennial_store::conformance::StoreFactory;
 use std::sync::Arc;
-use support::Bed;
 use tokio::sync::OnceCell;
 
 struct Factory {

@@ -1,13 +1,9 @@
 //! What goes wrong on purpose, does.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::disallowed_methods)]
-
-mod support;
-
+use crate::support::Raw;
 use perennial_cosmos_server::{Container, Fault, Kind, Options, Rule, When};
 use serde_json::json;
 use std::time::{Duration, Instant};
-use support::Raw;
 
 async fn raw() -> Raw {
     Raw::start(Options::default()).await

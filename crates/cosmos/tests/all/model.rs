@@ -1,9 +1,6 @@
 //! Random commits and questions: the store answers as the one in memory does, also while replies are lost.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod support;
-
+use crate::support::{Bed, key};
 use perennial_cosmos_server::{Fault, Options, Rule, When};
 use perennial_kv::{MemoryStore, Settings};
 use perennial_store::{
@@ -11,7 +8,6 @@ use perennial_store::{
     Record, RecordId, ScanQuery, Store, Topics, Version,
 };
 use std::collections::HashMap;
-use support::{Bed, key};
 
 const PARTITIONS: [&str; 3] = ["p", "é/\"", ""];
 const IDS: [&str; 6] = ["head", "job/1", "job/2", "job", "é", ""];

@@ -1,13 +1,9 @@
 //! Containers come with as many partitions as asked for, and with all their properties.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::disallowed_methods)]
-
-mod support;
-
+use crate::support::{DOCS, Raw};
 use perennial_cosmos_server::{Options, Server};
 use reqwest::Method;
 use serde_json::{Value, json};
-use support::{DOCS, Raw};
 
 fn body(id: &str) -> Value {
     json!({

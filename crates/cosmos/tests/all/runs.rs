@@ -1,13 +1,9 @@
 //! What processes have cost is written down where others find it.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod support;
-
+use crate::support::{Bed, draft};
 use perennial_cosmos::{Account, CosmosStore, Run, Settings};
 use perennial_store::{Commit, Counter, DueQuery, Lane, Op, Store};
 use std::time::Duration;
-use support::{Bed, draft};
 
 const DONE: Counter = Counter::new("done");
 

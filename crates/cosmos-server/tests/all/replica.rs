@@ -1,12 +1,8 @@
 //! Reads may be old, as they are in an account.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::disallowed_methods)]
-
-mod support;
-
+use crate::support::{DOCS, Raw};
 use perennial_cosmos_server::{Options, Replica};
 use serde_json::{Value, json};
-use support::{DOCS, Raw};
 
 async fn start() -> Raw {
     Raw::start(Options {

@@ -1,15 +1,11 @@
 //! What each operation asks of the service, counted by the server.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod support;
-
+use crate::support::{Bed, draft, key, one, put};
 use perennial_cosmos_server::{Counts, Kind, Options};
 use perennial_store::{
     Commit, Counter, DueQuery, Lane, ListFilter, Op, Order, Partition, Place, ScanQuery, Slot, SlotSet, Store, Topics,
 };
 use std::time::Duration;
-use support::{Bed, draft, key, one, put};
 
 const WORK: Lane = Lane::new("work");
 
