@@ -3,8 +3,8 @@
 use perennial_sim::{Config, Kind, Report, run};
 
 #[test]
-fn a_thousand_seeds_are_clean() {
-    let report = Report::of_seeds(&[Kind::Alone], 0..1_000, 2, 5);
+fn two_thousand_seeds_are_clean() {
+    let report = Report::of_seeds(&[Kind::Alone], 0..2_000, 2, 5);
     println!("{report}");
     assert!(report.failed.is_empty(), "{:#?}", report.failed);
 }

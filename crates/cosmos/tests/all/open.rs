@@ -90,7 +90,7 @@ async fn the_key_may_stand_in_the_environment() {
     for (key, opens) in [(bed.server.key(), true), ("bm90IHRoZSByaWdodCBrZXk=", false)] {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
         child
-            .args(["child", "--exact", "--nocapture"])
+            .args(["open::child", "--exact", "--nocapture"])
             .env("PERENNIAL_TEST_URL", bed.url());
         let output = child.env(KEY_VARIABLE, key).output().unwrap();
         let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
