@@ -101,16 +101,6 @@ impl Fault {
     ];
 }
 
-impl Fault {
-    /// What makes a difference to a read.
-    pub const READS: [Self; 4] = [
-        Self::Unavailable,
-        Self::SlowAfter(40_000),
-        Self::KillAfter,
-        Self::FreezeBefore(40_000),
-    ];
-}
-
 /// How often what goes wrong by chance, in millionths of the calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rates {

@@ -179,16 +179,13 @@ impl Scenario {
         }
     }
 
-    /// What can go wrong with a call. On a store that is shared most calls only look for work, and most faults make no
-    /// difference there.
+    /// What can go wrong with a call. In what takes long only two things do, and only with commits.
     fn faults(&self, operation: Operation) -> &'static [Fault] {
         match (self.kind, operation) {
             (Kind::Alone, _) => &Fault::ALONE,
             (Kind::Shared, Operation::Commit) if self.is_long => &[Fault::LostReply, Fault::KillAfter],
             (Kind::Shared, _) if self.is_long => &[],
-            (Kind::Shared, Operation::Commit) => &Fault::SHARED,
-            (Kind::Shared, Operation::Due | Operation::Tally) => &[Fault::SlowAfter(40_000), Fault::KillBefore],
-            (Kind::Shared, _) => &Fault::READS,
+            (Kind::Shared, _) => &Fault::SHARED,
         }
     }
 
