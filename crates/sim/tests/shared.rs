@@ -50,6 +50,11 @@ fn an_activity_that_was_read_for_longer_than_its_lease_is_claimed_again() {
 }
 
 #[test]
+fn an_activity_that_was_claimed_since_it_was_due_is_left_to_its_holder() {
+    are_clean(&[28_708]);
+}
+
+#[test]
 fn a_message_whose_reply_was_lost_is_heard_once() {
     are_clean(&[524, 1_397]);
 }
