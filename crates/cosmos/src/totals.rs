@@ -8,6 +8,7 @@ use crate::runs::{KEPT, Run, together};
 use crate::tally::Sums;
 use azure_core::http::Etag;
 use azure_data_cosmos::FeedScope;
+use azure_data_cosmos::options::ReadConsistencyStrategy;
 use perennial_store::{Clock, Counter, Error, Result, SystemClock};
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +41,7 @@ struct Totals {
 impl Core {
     /// Everybody's totals.
     pub(crate) async fn totals(&self) -> Result<Vec<(Counter, i64)>> {
-        let documents = self.read_totals().await?;
+        let documents = self.read_totals(None).await?;
         let is_gone = self.tally.etag().is_some() && !documents.iter().any(|document| document.id == self.tally.id);
         if is_gone {
             self.tally.moved();
@@ -60,7 +61,7 @@ impl Core {
 
     /// What the latest handles have cost, the latest first.
     pub(crate) async fn runs(&self) -> Result<Vec<Run>> {
-        let documents = self.read_totals().await?;
+        let documents = self.read_totals(None).await?;
         let written = documents.into_iter().flat_map(|document| document.runs);
         Ok(together(written.chain(self.run())))
     }
@@ -76,12 +77,12 @@ impl Core {
         )
     }
 
-    async fn read_totals(&self) -> Result<Vec<Totals>> {
+    async fn read_totals(&self, consistency: Option<ReadConsistencyStrategy>) -> Result<Vec<Totals>> {
         let want = Want {
             operation: "tally",
             scope: FeedScope::partition(PARTITION),
             page: usize::MAX,
-            consistency: None,
+            consistency,
         };
         let mut rows = self.ask(Sql::new("SELECT * FROM c"), want).await?;
         let mut documents = Vec::new();
@@ -99,6 +100,11 @@ impl Core {
     /// Writes this handle's sums, if they have changed.
     pub(crate) async fn write_tally(&self) -> Result<()> {
         let _writing = self.tally.writing.lock().await;
+        self.write_own().await
+    }
+
+    /// The same, for who may write.
+    async fn write_own(&self) -> Result<()> {
         while let Some(unwritten) = self.tally.unwritten() {
             let mut batch = self.batch();
             let runs = self.run().into_iter().collect();
@@ -134,10 +140,10 @@ impl Core {
     }
 
     async fn leave_sums(&self, run: &Run) -> Result<()> {
-        let mut outcome = Ok(());
+        let mut consistency = None;
         for _ in 0..TRIES {
             let sums = self.tally.sums();
-            let documents = self.read_totals().await?;
+            let documents = self.read_totals(consistency).await?;
             let mut batch = self.batch();
             batch.add_to_common(&documents, &sums, [run.clone()])?;
             if let Some(etag) = self.tally.etag() {
@@ -149,11 +155,13 @@ impl Core {
                     return Ok(());
                 }
                 Err(Error::Conflict { op: 1, .. }) => self.tally.moved(),
-                Err(error @ Error::Conflict { .. }) => outcome = Err(Error::Unavailable(error.to_string())),
+                // Others have written since. A replica that lags would tell the same once more.
+                Err(Error::Conflict { .. }) => consistency = Some(ReadConsistencyStrategy::LatestCommitted),
                 Err(error) => return Err(error),
             }
         }
-        outcome
+        // Many leave at once. What this one counted stays in its own document until somebody takes it over.
+        self.write_own().await
     }
 
     /// Puts the documents of handles together that seem to be gone. If it fails, the next one will.

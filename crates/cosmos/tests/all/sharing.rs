@@ -92,6 +92,35 @@ async fn who_claims_reads_what_the_other_wrote_before() {
     assert_eq!(page.records[1].body, "new");
 }
 
+/// Handles that leave one after the other, or all at once, add their totals up though the replica tells them nothing new.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_leaves_adds_up_behind_a_replica_that_lags() {
+    let mut bed = Bed::with(Options {
+        replica: true,
+        ..Options::default()
+    })
+    .await;
+    bed.settings.tally_interval = Duration::from_secs(3600);
+    let counter = Counter::new("n");
+    let mut stores = Vec::new();
+    for _ in 0..14 {
+        stores.push(bed.open().await);
+    }
+    bed.server.replica().unwrap().lag(u64::MAX).await;
+    for store in &stores {
+        let commit = Commit::new(vec![Op::Put(draft("p", "a", "1"))]);
+        store.commit(commit.count(counter.clone(), 1)).await.unwrap();
+    }
+    for store in stores.drain(..2) {
+        store.close().await.unwrap();
+    }
+    for closed in futures::future::join_all(stores.iter().map(|store| store.close())).await {
+        closed.unwrap();
+    }
+    bed.server.replica().unwrap().keep_up().await;
+    assert_eq!(bed.open().await.tally().await.unwrap(), [(counter, 14)]);
+}
+
 /// Of two handles, each counts its own and sees the other's; who is killed loses little, who leaves loses nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn totals_of_all_handles_add_up() {
