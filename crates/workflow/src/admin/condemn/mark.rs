@@ -51,19 +51,28 @@ pub async fn mark_all(
     Ok(first)
 }
 
-/// Takes a mark off, if it is there.
-pub async fn unmark(engine: &Engine, instance: &str, by: &str) -> Result<()> {
+/// What a deletion has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It must be carried out.
+    Decided,
+    /// The mark is off.
+    Open,
+}
+
+/// Takes a mark off, if it is there and the deletion is not decided.
+pub async fn unmark(engine: &Engine, instance: &str, by: &str) -> Result<Fate> {
     loop {
         let Some((mut head, version)) = head_of(engine, instance).await? else {
-            return Ok(());
+            return Ok(Fate::Open);
         };
-        // One that was decided since must be carried out.
-        if head.condemned.as_ref().is_none_or(|mark| mark.by != by || mark.decided) {
-            return Ok(());
+        match head.condemned.as_ref().filter(|mark| mark.by == by) {
+            None => return Ok(Fate::Open),
+            Some(mark) if mark.decided => return Ok(Fate::Decided),
+            Some(_) => head.condemned = None,
         }
-        head.condemned = None;
         if replace(engine, instance, &head, version).await? {
-            return Ok(());
+            return Ok(Fate::Open);
         }
     }
 }

@@ -14,8 +14,8 @@ mod remove;
 use crate::engine::Engine;
 use crate::records::head::{Condemned, Head};
 use crate::records::{decode, instance_of};
-use mark::{head_of, unmark, unmark_all};
-use perennial_store::{Error, Record, Result, Version};
+use mark::{Fate, head_of, unmark, unmark_all};
+use perennial_store::{Commit, Error, Op, Record, Result, Version};
 use remove::carry_out;
 use std::sync::Arc;
 use tracing::warn;
@@ -109,10 +109,21 @@ pub async fn chore(engine: &Arc<Engine>, record: Record) -> Result<()> {
     if is_decided(engine, instance, &mark).await? {
         return carry_out(engine, &mark.coordinator, &mark.by).await;
     }
-    // The coordinator is removed last of all. If it is gone, or has lost its mark, the deletion never happened.
-    unmark(engine, &mark.coordinator, &mark.by).await?;
-    if is_decided(engine, instance, &mark).await? {
+    if mark.coordinator != instance && take_back(engine, &mark).await? == Fate::Decided {
         return carry_out(engine, &mark.coordinator, &mark.by).await;
     }
-    unmark(engine, instance, &mark.by).await
+    unmark(engine, instance, &mark.by).await?;
+    Ok(())
+}
+
+/// Makes sure that a deletion cannot be decided any more, unless it is.
+async fn take_back(engine: &Engine, mark: &Condemned) -> Result<Fate> {
+    let head = Head::key(&mark.coordinator);
+    match engine.commit(Commit::new(vec![Op::Absent(head)])).await {
+        // The coordinator is removed last of all: whatever was to be deleted is gone, or never will be.
+        Ok(_) => Ok(Fate::Open),
+        // What is read from now on is as new as this answer: an old one would take back what is decided.
+        Err(Error::Conflict { .. }) => unmark(engine, &mark.coordinator, &mark.by).await,
+        Err(other) => Err(other),
+    }
 }
