@@ -98,3 +98,13 @@ fn a_claim_made_in_advance_is_not_revived_when_the_clock_is_put_back() {
 fn a_tree_is_deleted_whole_although_a_child_is_too_new_to_be_seen() {
     are_clean(&[26_097]);
 }
+
+#[test]
+fn a_deletion_that_is_decided_is_not_taken_back_on_the_word_of_an_old_answer() {
+    are_clean(&[12_445]);
+}
+
+#[test]
+fn a_lease_that_was_prolonged_too_late_is_not_handed_out() {
+    are_clean(&[34_050]);
+}

@@ -85,15 +85,31 @@ pub async fn secure(
         release(engine, &taken.instance, &snapshot).await?;
         return Ok(Secured::Nothing);
     }
-    let now_ms = engine.clock.now_ms();
-    let until_ms = snapshot.lease().map_or(0, |lease| lease.until_ms);
-    if lasts(until_ms, now_ms, lock) || mutation::is(Mutation::LeaseFromFetchStart) {
-        return Ok(Secured::Ours(snapshot, messages));
-    }
-    // Reading took so long that the lease would end too early.
-    match extend(engine, shared, &taken.instance, &snapshot, lock).await? {
-        Some(snapshot) => Ok(Secured::Ours(snapshot, messages)),
-        None => Ok(Secured::Nothing),
+    Ok(match lasting(engine, shared, taken, snapshot, lock).await? {
+        Some(snapshot) => Secured::Ours(snapshot, messages),
+        None => Secured::Nothing,
+    })
+}
+
+/// Makes sure that a lease can be handed out: reading may have taken so long that it would end too early, and so may the
+/// write that was to prolong it. `None` if somebody has taken over.
+async fn lasting(
+    engine: &Engine,
+    shared: &Shared,
+    taken: &Taken,
+    mut snapshot: Arc<Snapshot>,
+    lock: Duration,
+) -> Result<Option<Arc<Snapshot>>> {
+    loop {
+        let until_ms = snapshot.lease().map_or(0, |lease| lease.until_ms);
+        let is_good = lasts(until_ms, engine.clock.now_ms(), lock);
+        if is_good || mutation::is(Mutation::LeaseFromFetchStart) {
+            return Ok(Some(snapshot));
+        }
+        match extend(engine, shared, &taken.instance, &snapshot, lock).await? {
+            Some(extended) => snapshot = extended,
+            None => return Ok(None),
+        }
     }
 }
 
