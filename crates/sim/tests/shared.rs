@@ -108,3 +108,8 @@ fn a_deletion_that_is_decided_is_not_taken_back_on_the_word_of_an_old_answer() {
 fn a_lease_that_was_prolonged_too_late_is_not_handed_out() {
     are_clean(&[34_050]);
 }
+
+#[test]
+fn a_turn_that_another_rolled_forward_and_claimed_is_not_taken_for_free() {
+    are_clean(&[61_345]);
+}

@@ -103,8 +103,6 @@ pub struct Mailbox {
     pub reserved: Option<super::Reservation>,
     /// The version of the head when this process last wrote it.
     pub head: Option<Version>,
-    /// Whether another process was found to work on the instance: then it exists.
-    pub busy: bool,
     /// Whether there are more messages in the store than were read when the instance was last claimed.
     pub partial: bool,
     /// Under which pin and order it stands among the ready.
@@ -124,7 +122,6 @@ impl Mailbox {
             pin,
             reserved: None,
             head: None,
-            busy: false,
             partial: false,
             ready: None,
             settling: None,

@@ -7,6 +7,7 @@
 mod alarms;
 mod arriving;
 mod claims;
+mod hints;
 mod known;
 mod mailbox;
 mod pin;
@@ -20,6 +21,7 @@ mod work;
 
 pub use arriving::Arriving;
 pub use claims::{Claim, Handed, Subject};
+pub use hints::{Covered, Hint};
 pub use mailbox::{Body, Letter, Sort};
 pub use pin::{Pin, Window};
 pub use reserve::{Foreseen, Reservation};
@@ -59,6 +61,8 @@ pub struct Inner {
     foreseen: HashSet<Arc<str>>,
     /// What is gone, on a store that many share.
     recent: Option<known::Recent>,
+    /// What other processes were found to work on.
+    elsewhere: hints::Elsewhere,
     meters: Arc<Meters>,
 }
 
@@ -228,6 +232,7 @@ impl Board {
             arriving: HashMap::new(),
             foreseen: HashSet::new(),
             recent: shared.then(known::Recent::default),
+            elsewhere: hints::Elsewhere::default(),
             meters,
         };
         Self {

@@ -143,18 +143,6 @@ impl Inner {
         }
     }
 
-    /// Another process works on an instance.
-    pub fn found_busy(&mut self, instance: &str) {
-        if let Some(mailbox) = self.turns.mailboxes.get_mut(instance) {
-            mailbox.busy = true;
-        }
-    }
-
-    /// Whether another process was found to work on an instance, since this one has known of its messages.
-    pub fn was_busy(&self, instance: &str) -> bool {
-        self.turns.mailboxes.get(instance).is_some_and(|mailbox| mailbox.busy)
-    }
-
     /// Whether nobody here works on an instance.
     pub fn could_take(&self, instance: &str) -> bool {
         let mailbox = self.turns.mailboxes.get(instance);

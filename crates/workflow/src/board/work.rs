@@ -64,6 +64,11 @@ struct Entry {
 }
 
 impl Entry {
+    /// Whether nobody here has a claim on it, not even in advance.
+    fn is_hint(&self) -> bool {
+        self.state == State::Ready && self.lapsed.is_none() && self.task.reserved_ms == 0
+    }
+
     /// Its record was written again; what tells of it at the version before is old.
     fn change_version(&mut self, version: Version, recent: Option<&mut Recent>) {
         let before = std::mem::replace(&mut self.task.version, version);
@@ -116,6 +121,17 @@ impl Work {
     pub fn is_taken(&self, order: Order) -> bool {
         let entry = self.tasks.get(&order);
         entry.is_some_and(|entry| matches!(entry.state, State::Claimed(_) | State::Aside))
+    }
+
+    /// Whether an activity stands here unclaimed.
+    pub fn is_hint(&self, order: Order) -> bool {
+        self.tasks.get(&order).is_some_and(Entry::is_hint)
+    }
+
+    /// All activities that stand here unclaimed.
+    pub fn hinted(&self) -> impl Iterator<Item = (Order, &Task)> {
+        let hints = self.tasks.iter().filter(|(_, entry)| entry.is_hint());
+        hints.map(|(order, entry)| (*order, &entry.task))
     }
 
     /// Every queued record of an activity.

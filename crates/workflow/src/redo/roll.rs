@@ -117,11 +117,10 @@ impl Rest {
                 self.version = Some(record.version);
                 self.head = head;
             }
-            // It is complete, if nothing has happened since.
+            // It is complete. If anything has happened since, a claim perhaps, what this process knows is old.
             _ => {
-                let is_ours = head.turns == turn && head.pending.is_none();
-                self.version = is_ours.then_some(record.version);
                 self.head.pending = None;
+                self.version = (head == self.head).then_some(record.version);
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Asking the store for work that others queued, as long as somebody here waits for it.
 
-use crate::board::{Body, Letter, Sort, Task, Want};
+use crate::board::{Body, Covered, Hint, Letter, Sort, Task, Want};
 use crate::chores;
 use crate::engine::Engine;
 use crate::outbox::{Fate, Origin};
@@ -12,8 +12,8 @@ use crate::recover;
 use crate::shared::Shared;
 use duroxide::providers::TagFilter;
 use parking_lot::Mutex;
-use perennial_store::{DueQuery, Error, Lane, Order, Place, Record, Result, Topics};
-use std::collections::BTreeSet;
+use perennial_store::{DueQuery, Error, Key, Lane, Order, Place, Record, Result, Topics};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -158,18 +158,17 @@ async fn keep_watch(engine: Weak<Engine>) {
                     warn!(%error, "chores are put off");
                 }
             }
-            let news = match look(&engine, topics, turns).await {
-                Ok(news) => news > 0,
+            let found = match look(&engine, topics, turns).await {
+                Ok(found) => found,
                 Err(error) => {
                     warn!(%error, "the store cannot be asked for work; trying again");
-                    false
+                    Found::default()
                 }
             };
             let hurry = shared.lookout.hurry.swap(false, Ordering::Relaxed);
-            (
-                Arc::clone(&engine.clock),
-                rhythm.next(news || hurry, engine.clock.now_ms()),
-            )
+            let now_ms = engine.clock.now_ms();
+            let wait = rhythm.next(found.news > 0 || hurry, now_ms);
+            (Arc::clone(&engine.clock), found.soon(wait, now_ms))
         };
         clock.sleep(wait).await;
     }
@@ -189,7 +188,8 @@ async fn look_ahead(engine: &Arc<Engine>, want: &Want) {
             return;
         };
         let first = engine.board.lock().0.first_of(want);
-        if first.is_none_or(|first| first <= seen) || !look(engine, Topics::All, true).await.is_ok_and(|news| news > 0)
+        if first.is_none_or(|first| first <= seen)
+            || !look(engine, Topics::All, true).await.is_ok_and(|found| found.news > 0)
         {
             return;
         }
@@ -215,50 +215,99 @@ pub async fn look_now(engine: &Arc<Engine>, want: &Want) -> bool {
     wanted.add(want);
     match wanted.topics() {
         None => false,
-        Some((topics, turns)) => look(engine, topics, turns).await.is_ok_and(|news| news > 0),
+        Some((topics, turns)) => look(engine, topics, turns).await.is_ok_and(|found| found.news > 0),
     }
 }
 
-/// Asks the store for work and puts it on the board; returns how much was new.
-async fn look(engine: &Arc<Engine>, topics: Topics, turns: bool) -> Result<usize> {
-    let Some(shared) = &engine.shared else { return Ok(0) };
+/// What an answer of the store brought.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    /// How much was new.
+    news: usize,
+    /// When something may be taken that is left to others until then.
+    again_ms: Option<u64>,
+}
+
+impl Found {
+    /// Something is left to others until this time.
+    fn left_until(&mut self, until_ms: u64) {
+        self.again_ms = Some(self.again_ms.map_or(until_ms, |again_ms| again_ms.min(until_ms)));
+    }
+
+    /// How long to wait before the next question.
+    fn soon(&self, wait: Duration, now_ms: u64) -> Duration {
+        let again = self.again_ms.map(|again_ms| again_ms.saturating_sub(now_ms).max(BUSY_MS));
+        again.map_or(wait, |again_ms| wait.min(Duration::from_millis(again_ms)))
+    }
+}
+
+/// Asks the store for work and puts it on the board. What it does not tell of any more is taken off.
+async fn look(engine: &Arc<Engine>, topics: Topics, turns: bool) -> Result<Found> {
+    let mut found = Found::default();
+    let Some(shared) = &engine.shared else { return Ok(found) };
     if engine.board.lock().0.known() > ENOUGH {
-        return Ok(0);
+        return Ok(found);
     }
     let after = *shared.lookout.cursor.lock();
-    let query = DueQuery {
-        topics,
+    let until_ms = engine.clock.now_ms();
+    let covered = Covered {
+        topics: &topics,
         after,
-        ..DueQuery::new(&Lane::new(queues::READY), engine.clock.now_ms(), PAGE)
+        until_ms,
+    };
+    let hints = engine.board.lock().0.hints(&covered);
+    let query = DueQuery {
+        topics: topics.clone(),
+        after,
+        ..DueQuery::new(&Lane::new(queues::READY), until_ms, PAGE)
     };
     let page = engine.parts.due_outlined(&query).await?;
     let last = page.records.last().and_then(|record| record.place.as_ref());
-    *shared.lookout.cursor.lock() = last.filter(|_| page.more).map(|place| place.order);
-    let mut news = 0;
+    let end = last.filter(|_| page.more).map(|place| place.order);
+    *shared.lookout.cursor.lock() = end;
+    forget_untold(engine, hints, &page.records, end);
     for record in page.records {
-        news += usize::from(learn(engine, record, turns).await?);
+        learn(engine, record, turns, &mut found).await?;
     }
-    Ok(news)
+    Ok(found)
+}
+
+/// Takes off the board what an answer does not tell of that goes up to the order `end`.
+fn forget_untold(engine: &Engine, mut hints: Vec<Hint>, told: &[Record], end: Option<Order>) {
+    let told: HashSet<&Key> = told.iter().map(|record| &record.key).collect();
+    // Of what came at the very end, some may be left for the next answer.
+    hints.retain(|hint| end.is_none_or(|end| hint.order < end) && !told.contains(&hint.key));
+    if !hints.is_empty() {
+        engine.board.lock().0.forget_hints(hints);
+    }
 }
 
 /// Puts a queued record on the board; one that cannot be read is set aside, in nobody's way.
-async fn learn(engine: &Arc<Engine>, mut record: Record, turns: bool) -> Result<bool> {
+async fn learn(engine: &Arc<Engine>, mut record: Record, turns: bool, found: &mut Found) -> Result<()> {
     let Some(place) = record.place.clone() else {
-        return Ok(false);
+        return Ok(());
     };
     engine.orders.pass(place.order);
     if engine.board.lock().0.is_known(&record, place.order) {
-        return Ok(false);
+        return Ok(());
     }
     let is_message = record.key.id.below(&message::root()).is_some();
+    if is_message && !turns {
+        return Ok(());
+    }
+    if is_message && let Some(until_ms) = left_alone(engine, &record) {
+        found.left_until(until_ms);
+        return Ok(());
+    }
     if record.body.is_empty() && is_message {
-        return Ok(turns && learn_letter(engine, record, place, None));
+        found.news += usize::from(learn_letter(engine, record, place, None));
+        return Ok(());
     }
     if record.body.is_empty() {
         record = match engine.store.get(&record.key).await? {
             // Another process may have claimed it since the store told that it was due.
             Some(whole) if whole.version == record.version => whole,
-            _ => return Ok(false),
+            _ => return Ok(()),
         };
     }
     let envelope = match Envelope::open(&record) {
@@ -267,14 +316,14 @@ async fn learn(engine: &Arc<Engine>, mut record: Record, turns: bool) -> Result<
             let lane = if is_message { queues::TURN } else { queues::WORK };
             match recover::quarantine(engine, record, place, lane, &why).await {
                 // Another process was faster.
-                Ok(()) | Err(Error::Conflict { .. }) => return Ok(false),
+                Ok(()) | Err(Error::Conflict { .. }) => return Ok(()),
                 Err(other) => return Err(other),
             }
         }
         Err(other) => return Err(other),
     };
     let bytes = record.body.len();
-    match Activity::of(&envelope.item) {
+    let news = match Activity::of(&envelope.item) {
         Some(activity) => {
             let task = Task {
                 key: record.key,
@@ -288,10 +337,18 @@ async fn learn(engine: &Arc<Engine>, mut record: Record, turns: bool) -> Result<
                 reserved_ms: 0,
             };
             let (mut board, now_ms) = engine.board.lock();
-            Ok(board.learn_task(place.order, task, now_ms))
+            board.learn_task(place.order, task, now_ms)
         }
-        None => Ok(turns && learn_letter(engine, record, place, Some(envelope))),
-    }
+        None => turns && learn_letter(engine, record, place, Some(envelope)),
+    };
+    found.news += usize::from(news);
+    Ok(())
+}
+
+/// Until when an instance is left to another process that works on it.
+fn left_alone(engine: &Engine, record: &Record) -> Option<u64> {
+    let (board, now_ms) = engine.board.lock();
+    board.left_alone_until(instance_of(&record.key.partition), now_ms)
 }
 
 /// Puts a message on the board; one that is large is not opened for that.

@@ -89,10 +89,13 @@ async fn read_shared(
 ) -> Result<Option<Prepared>, Error> {
     let (snapshot, messages) = match secure::secure(engine, shared, taken, window, lock).await? {
         Secured::Ours(snapshot, messages) => (snapshot, messages),
-        Secured::Busy(until_ms) => {
-            let left_ms = until_ms.saturating_sub(engine.clock.now_ms());
-            engine.board.lock().0.found_busy(&taken.instance);
-            taken.put_off(left_ms.clamp(PUT_OFF_MS, BUSY_MS));
+        Secured::Busy(until_ms) if until_ms > engine.clock.now_ms() => {
+            let (mut board, now_ms) = engine.board.lock();
+            board.leave_alone(&taken.instance, until_ms.min(now_ms + BUSY_MS), now_ms);
+            return Ok(None);
+        }
+        Secured::Busy(_) => {
+            taken.put_off(PUT_OFF_MS);
             return Ok(None);
         }
         Secured::Pinned(pin) => {

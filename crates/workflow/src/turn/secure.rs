@@ -175,8 +175,11 @@ async fn claim(
     lock: Duration,
 ) -> Result<Claimed> {
     let instance = &taken.instance;
-    let starts =
-        taken.letters.iter().any(|(_, letter)| letter.sort == Sort::Start) && !engine.board.lock().0.was_busy(instance);
+    let exists = {
+        let (board, now_ms) = engine.board.lock();
+        board.was_busy(instance, now_ms)
+    };
+    let starts = taken.letters.iter().any(|(_, letter)| letter.sort == Sort::Start) && !exists;
     let mut fresh = false;
     let mut belief = match engine.cache.peek(instance) {
         Some(snapshot) => Belief::Whole(snapshot),
