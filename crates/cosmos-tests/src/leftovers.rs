@@ -41,15 +41,18 @@ impl Room {
     }
 
     /// The documents that belong to work that waits or runs, by partition and id: of workflows that are over there is
-    /// none. What remembers that a message was consumed, or whose a session was, ends later by itself.
+    /// none. What remembers that a message was consumed, or whose a session was, ends later by itself, and processes that
+    /// work on the container say so.
     pub async fn leftovers(&self) -> Vec<String> {
-        let kept = ["head", "page", "exec", "kv", "status", "handle", "all", "format"];
+        let kept = [
+            "head", "page", "exec", "kv", "status", "handle", "common", "all", "format",
+        ];
         let is_left = |document: &&Value| {
             let text = |property: &str| document[property].as_str().unwrap_or_default();
             let id = text("id");
             match text("lane") {
                 "" => !kept.iter().any(|kept| id.starts_with(kept)),
-                "chores" => !["tombs", "sessions"].contains(&text("topic")),
+                "chores" => !["tombs", "sessions", "members"].contains(&text("topic")),
                 _ => true,
             }
         };

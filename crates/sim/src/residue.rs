@@ -92,8 +92,19 @@ fn left(database: &SharedMemory) -> Vec<String> {
             .and_then(|rest| rest.split('/').next());
         nonce.is_some_and(|nonce| parts.contains(&(&key.partition, nonce.to_owned())))
     };
-    let others = records.iter().filter(|record| !is_part(&record.key));
-    others.filter_map(out_of_place).collect()
+    let others = records
+        .iter()
+        .filter(|record| !is_part(&record.key) && !is_member(&record.key));
+    let mut left: Vec<String> = others.filter_map(out_of_place).collect();
+    // The process that has put everything in order still lives.
+    let members = records.iter().filter(|record| is_member(&record.key));
+    left.extend(members.skip(1).map(|record| record.key.to_string()));
+    left
+}
+
+/// Whether this is where a process says that it works on the store.
+fn is_member(key: &Key) -> bool {
+    key.partition.as_str().starts_with("mem:")
 }
 
 /// The parts that a record's body is stored in, if it is.

@@ -148,6 +148,14 @@ impl Engine {
         self.closed.load(Ordering::Acquire)
     }
 
+    /// Whether an activity is another process's to work at, as far as it is anybody's.
+    pub fn is_foreign(&self, tag: Option<&str>, order: Order) -> bool {
+        let now_ms = self.clock.now_ms();
+        self.shared
+            .as_ref()
+            .is_some_and(|shared| shared.is_foreign(tag, order, now_ms))
+    }
+
     /// The next order of arrival.
     pub fn next_order(&self) -> Order {
         self.orders.next(self.clock.now_ms())

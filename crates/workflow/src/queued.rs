@@ -78,6 +78,8 @@ pub struct Offer {
     pub op: usize,
     /// Until when the commit claims it for a worker of this process; 0 if it does not.
     pub reserved_ms: u64,
+    /// Whether it is another process's to work at.
+    pub foreign: bool,
 }
 
 impl Offer {
@@ -101,6 +103,7 @@ impl Offer {
             Some(_) => Body::Held(Arc::new(item)),
             None => engine.body(item, draft.body.len()),
         };
+        let foreign = reserved_ms == 0 && engine.is_foreign(activity.tag.as_deref(), order);
         Ok(Some((
             Self {
                 order,
@@ -109,6 +112,7 @@ impl Offer {
                 body,
                 op,
                 reserved_ms,
+                foreign,
             },
             Op::Create(draft),
         )))
@@ -126,6 +130,7 @@ impl Offer {
             body: self.body.clone(),
             due_ms: 0,
             reserved_ms: self.reserved_ms,
+            foreign: self.foreign,
         }
     }
 }

@@ -156,6 +156,7 @@ fn put_on_board(engine: &Engine, record: Record, queued: Queued, clean: bool) {
                 body: engine.body(envelope.item, bytes),
                 due_ms: place.due_ms,
                 reserved_ms: 0,
+                foreign: false,
             };
             let (mut board, now_ms) = engine.board.lock();
             board.offer(place.order, task, now_ms);

@@ -54,11 +54,7 @@ pub struct Covered<'a> {
 
 impl Covered<'_> {
     fn topic(&self, topic: &str) -> bool {
-        match self.topics {
-            Topics::All => true,
-            Topics::Default => false,
-            Topics::These { topics, .. } => topics.contains(topic),
-        }
+        self.topics.matches(Some(topic))
     }
 
     fn covers(&self, order: Order, due_ms: u64) -> bool {
@@ -86,9 +82,8 @@ impl Inner {
                 if !is_hinted(mailbox) || self.foreseen.contains(instance) {
                     continue;
                 }
-                let told = |(order, letter): &(&Order, &Letter)| {
-                    !letter.certain && covered.covers(**order, letter.due_ms)
-                };
+                let told =
+                    |(order, letter): &(&Order, &Letter)| !letter.certain && covered.covers(**order, letter.due_ms);
                 hints.extend(mailbox.visible.iter().filter(told).map(|(order, letter)| Hint {
                     key: message::key(instance, &letter.id),
                     order: *order,
@@ -121,9 +116,10 @@ impl Inner {
             };
             let is_hint = self.turns.mailboxes.get(&instance).is_some_and(is_hinted)
                 && !self.foreseen.contains(&instance)
-                && self.turns.letter(&instance, order).is_some_and(|letter| {
-                    !letter.certain && message::key(&instance, &letter.id) == key
-                });
+                && self
+                    .turns
+                    .letter(&instance, order)
+                    .is_some_and(|letter| !letter.certain && message::key(&instance, &letter.id) == key);
             if is_hint {
                 self.unlearn_letters(&instance, &[order]);
                 instances.insert(instance);

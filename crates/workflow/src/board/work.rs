@@ -46,6 +46,15 @@ pub struct Task {
     pub due_ms: u64,
     /// Until when it is claimed by this process although nobody here works on it yet; 0 if it is not.
     pub reserved_ms: u64,
+    /// Whether it is another process's to work at: then it comes after all that is this one's.
+    pub foreign: bool,
+}
+
+impl Task {
+    /// Where it stands among those that are ready.
+    fn turn(&self, order: Order) -> (bool, Order) {
+        (self.foreign, order)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,8 +97,8 @@ fn activity_key(activity: &Activity) -> ActivityKey {
 #[derive(Default)]
 pub struct Work {
     tasks: HashMap<Order, Entry>,
-    /// Ready activities outside sessions, by tag.
-    ready: BTreeMap<Option<Arc<str>>, BTreeSet<Order>>,
+    /// Ready activities outside sessions, by tag; those of other processes behind all others.
+    ready: BTreeMap<Option<Arc<str>>, BTreeSet<(bool, Order)>>,
     by_activity: BTreeMap<ActivityKey, Vec<Order>>,
     /// How many activities each instance has.
     by_instance: HashMap<Arc<str>, usize>,
@@ -107,7 +116,7 @@ impl Work {
     }
 
     /// The oldest ready activity outside sessions that a worker may take.
-    fn first(&self, tags: &TagFilter) -> Option<Order> {
+    fn first(&self, tags: &TagFilter) -> Option<(bool, Order)> {
         let queues = self.ready.iter().filter(|(tag, _)| tags.matches(tag.as_deref()));
         queues.filter_map(|(_, queue)| queue.first()).min().copied()
     }
@@ -165,7 +174,8 @@ pub fn first(work: &Work, sessions: &Sessions, want: &WorkWant, now_ms: u64) -> 
         .owner
         .as_deref()
         .and_then(|owner| sessions.first(owner, &want.tags, now_ms));
-    [plain, session].into_iter().flatten().min()
+    let session = session.map(|order| (false, order));
+    [plain, session].into_iter().flatten().min().map(|(_, order)| order)
 }
 
 impl Inner {
@@ -224,7 +234,8 @@ impl Inner {
         match &session {
             Some(session) => self.sessions.show(session, order, tag.clone()),
             None => {
-                self.work.ready.entry(tag.clone()).or_default().insert(order);
+                let turn = entry.task.turn(order);
+                self.work.ready.entry(tag.clone()).or_default().insert(turn);
             }
         }
         self.wake_worker(tag.as_deref(), session.as_deref(), now_ms);
@@ -239,7 +250,7 @@ impl Inner {
             Some(session) => self.sessions.unshow(session, order),
             None => {
                 if let Some(queue) = self.work.ready.get_mut(tag) {
-                    queue.remove(&order);
+                    queue.remove(&entry.task.turn(order));
                     if queue.is_empty() {
                         self.work.ready.remove(tag);
                     }
@@ -340,17 +351,18 @@ impl Inner {
     /// Takes the oldest ready activity of the same instance and tag out of the queue that a commit may claim.
     pub fn set_next_aside(&mut self, done: &Activity) -> Option<(Order, Task)> {
         let ready = self.work.ready.get(&done.tag)?;
-        let suits = |order: &&Order| {
+        let suits = |(_, order): &&(bool, Order)| {
             let entry = self.work.tasks.get(order);
             entry.is_some_and(|entry| {
                 let task = &entry.task;
                 task.activity.instance == done.instance
+                    && !task.foreign
                     && task.reserved_ms == 0
                     && entry.lapsed.is_none()
                     && matches!(task.body, Body::Held(_))
             })
         };
-        let order = *ready.iter().take(NEAR).find(suits)?;
+        let (_, order) = *ready.iter().take(NEAR).find(suits)?;
         self.unshow(order);
         let entry = self.work.tasks.get_mut(&order)?;
         entry.state = State::Aside;

@@ -12,6 +12,7 @@ use crate::engine::Engine;
 use crate::outbox;
 use crate::records::instance_of;
 use crate::redo;
+use crate::shared;
 use crate::{turn, work};
 use perennial_store::{DueQuery, Error, Lane, Order, Place, Record, Result, Slot, Topics};
 use std::collections::BTreeSet;
@@ -38,19 +39,22 @@ pub enum Topic {
     Sessions,
     /// Remove a claim on an instance that is not there.
     Strays,
+    /// Take note of a process that works on the store.
+    Members,
     /// Remove parts of a large body that no record refers to.
     Parts,
 }
 
 impl Topic {
     /// All of them, in the order in which a store that is opened needs them.
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Redo,
         Self::Condemned,
         Self::Outbox,
         Self::Tombs,
         Self::Sessions,
         Self::Strays,
+        Self::Members,
         Self::Parts,
     ];
 
@@ -62,6 +66,7 @@ impl Topic {
             Self::Tombs => "tombs",
             Self::Sessions => "sessions",
             Self::Strays => "strays",
+            Self::Members => "members",
             Self::Parts => "parts",
         }
     }
@@ -96,6 +101,7 @@ pub async fn run(engine: &Arc<Engine>, record: Record) -> Result<()> {
         }
         Some(Topic::Parts) => engine.parts.sweep(&record.key).await.map(drop),
         Some(Topic::Strays) => turn::forget_stray(engine, record).await,
+        Some(Topic::Members) => shared::meet(engine, record).await,
         Some(Topic::Sessions) => work::forget_session(engine, record).await,
         Some(Topic::Condemned) => condemn::chore(engine, record).await,
         // A chore of a later version of perennial: that one does it.

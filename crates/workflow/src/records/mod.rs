@@ -14,7 +14,7 @@
 //! | `work/<execution>/<activity>/<order>` | [`envelope::Envelope`] in a queue | by the turn that schedules the activity |
 //!
 //! On a store that many processes share, ids of queued records end in the name of the process that made them, and
-//! sessions have partitions of their own, see [`session`].
+//! sessions and processes have partitions of their own, see [`session`] and [`member`].
 
 pub mod custom_status;
 pub mod envelope;
@@ -22,6 +22,7 @@ pub mod execution;
 pub mod head;
 pub mod intent;
 pub mod kv;
+pub mod member;
 pub mod message;
 pub mod page;
 pub mod queues;

@@ -5,15 +5,16 @@ use crate::chores;
 use crate::engine::Engine;
 use crate::outbox::{Fate, Origin};
 use crate::records::envelope::Envelope;
+use crate::records::member::Serves;
 use crate::records::queues::{self, work_topic};
 use crate::records::work::Activity;
 use crate::records::{instance_of, message};
 use crate::recover;
-use crate::shared::Shared;
+use crate::shared::{Shared, members};
 use duroxide::providers::TagFilter;
 use parking_lot::Mutex;
 use perennial_store::{DueQuery, Error, Key, Lane, Order, Place, Record, Result, Topics};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -28,7 +29,7 @@ const BUSY_MS: u64 = 25;
 /// The longest, at first: when nobody brings any.
 const IDLE_MS: u64 = 1_100;
 /// The longest, when nobody has brought any for a while.
-const ASLEEP_MS: u64 = 4_000;
+const ASLEEP_MS: u64 = 4_600;
 /// After how long without work.
 const FALL_ASLEEP_MS: u64 = 45_000;
 /// How many questions are asked before something is handed out that came late.
@@ -38,6 +39,8 @@ const CHORES_MS: u64 = 15_000;
 /// When they are first looked for: soon after those are due that a process left behind which died just before. Not all
 /// processes that start together look at once.
 const FIRST_CHORES_MS: (u64, u64) = (5_500, 1_000);
+/// When they are looked for again: those who started together have all announced themselves by then.
+const SECOND_CHORES_MS: u64 = 1_500;
 
 /// Who asks the store for work.
 #[derive(Default)]
@@ -59,42 +62,39 @@ impl Lookout {
 
 /// What is looked for.
 #[derive(Default)]
-struct Wanted {
-    turns: bool,
-    any_work: bool,
-    topics: BTreeSet<Arc<str>>,
-}
+struct Wanted(Serves);
 
 impl Wanted {
     fn add(&mut self, want: &Want) {
+        let Self(serves) = self;
         match want {
-            Want::Turn(_) => {
-                self.turns = true;
-                self.topics.insert(Arc::from(queues::TURN));
-            }
+            Want::Turn(_) => drop(serves.topics.insert(Arc::from(queues::TURN))),
             Want::Work(want) => match &want.tags {
                 TagFilter::None => {}
-                TagFilter::DefaultOnly => drop(self.topics.insert(work_topic(None))),
-                TagFilter::Any => self.any_work = true,
-                TagFilter::Tags(tags) => self.topics.extend(tags.iter().map(|tag| work_topic(Some(tag)))),
+                TagFilter::DefaultOnly => drop(serves.topics.insert(work_topic(None))),
+                TagFilter::Any => serves.any_work = true,
+                TagFilter::Tags(tags) => serves.topics.extend(tags.iter().map(|tag| work_topic(Some(tag)))),
                 TagFilter::DefaultAnd(tags) => {
-                    self.topics.insert(work_topic(None));
-                    self.topics.extend(tags.iter().map(|tag| work_topic(Some(tag))));
+                    serves.topics.insert(work_topic(None));
+                    serves.topics.extend(tags.iter().map(|tag| work_topic(Some(tag))));
                 }
             },
         }
     }
 
+    /// The topics to ask for, and whether turns are among them.
     fn topics(self) -> Option<(Topics, bool)> {
-        if self.any_work {
-            return Some((Topics::All, self.turns));
+        let Self(serves) = self;
+        let turns = serves.takes(queues::TURN);
+        if serves.any_work {
+            return Some((Topics::All, turns));
         }
-        (!self.topics.is_empty()).then_some((
+        (!serves.topics.is_empty()).then_some((
             Topics::These {
-                topics: self.topics,
+                topics: serves.topics,
                 default: false,
             },
-            self.turns,
+            turns,
         ))
     }
 }
@@ -131,6 +131,7 @@ async fn keep_watch(engine: Weak<Engine>) {
         since_ms: 0,
     };
     let mut chores_at_ms = 0;
+    let mut chores_wait_ms = SECOND_CHORES_MS;
     loop {
         let (clock, wait) = {
             let Some(engine) = engine.upgrade() else { return };
@@ -152,9 +153,9 @@ async fn keep_watch(engine: Weak<Engine>) {
                 return;
             }
             if now_ms >= chores_at_ms {
-                chores_at_ms = now_ms + CHORES_MS;
+                chores_at_ms = now_ms + std::mem::replace(&mut chores_wait_ms, CHORES_MS);
                 engine.board.lock().0.forget_unwanted();
-                if let Err(error) = chores::round(&engine).await {
+                if let Err(error) = keep_house(&engine).await {
                     warn!(%error, "chores are put off");
                 }
             }
@@ -174,10 +175,22 @@ async fn keep_watch(engine: Weak<Engine>) {
     }
 }
 
+/// Does chores; who looks for them meets the others who work on the store.
+async fn keep_house(engine: &Arc<Engine>) -> Result<()> {
+    members::announce(engine).await?;
+    chores::round(engine).await?;
+    if let Some(shared) = &engine.shared {
+        shared.members.met_all();
+    }
+    Ok(())
+}
+
 fn wanted(engine: &Engine) -> Option<(Topics, bool)> {
-    let (board, _) = engine.board.lock();
     let mut wanted = Wanted::default();
-    board.wants().for_each(|want| wanted.add(want));
+    engine.board.lock().0.wants().for_each(|want| wanted.add(want));
+    if let Some(shared) = &engine.shared {
+        shared.members.serve(&wanted.0);
+    }
     wanted.topics()
 }
 
@@ -226,6 +239,8 @@ struct Found {
     news: usize,
     /// When something may be taken that is left to others until then.
     again_ms: Option<u64>,
+    /// Whether there is more to do than the answer tells.
+    backlog: bool,
 }
 
 impl Found {
@@ -236,7 +251,9 @@ impl Found {
 
     /// How long to wait before the next question.
     fn soon(&self, wait: Duration, now_ms: u64) -> Duration {
-        let again = self.again_ms.map(|again_ms| again_ms.saturating_sub(now_ms).max(BUSY_MS));
+        let again = self
+            .again_ms
+            .map(|again_ms| again_ms.saturating_sub(now_ms).max(BUSY_MS));
         again.map_or(wait, |again_ms| wait.min(Duration::from_millis(again_ms)))
     }
 }
@@ -266,8 +283,13 @@ async fn look(engine: &Arc<Engine>, topics: Topics, turns: bool) -> Result<Found
     let end = last.filter(|_| page.more).map(|place| place.order);
     *shared.lookout.cursor.lock() = end;
     forget_untold(engine, hints, &page.records, end);
+    found.backlog = page.more;
     for record in page.records {
         learn(engine, record, turns, &mut found).await?;
+    }
+    if found.backlog && found.news == 0 {
+        // There is more to do, for this process too.
+        found.left_until(0);
     }
     Ok(found)
 }
@@ -295,7 +317,7 @@ async fn learn(engine: &Arc<Engine>, mut record: Record, turns: bool, found: &mu
     if is_message && !turns {
         return Ok(());
     }
-    if is_message && let Some(until_ms) = left_alone(engine, &record) {
+    if let Some(until_ms) = left_alone(engine, &record, is_message, found.backlog) {
         found.left_until(until_ms);
         return Ok(());
     }
@@ -325,6 +347,7 @@ async fn learn(engine: &Arc<Engine>, mut record: Record, turns: bool, found: &mu
     let bytes = record.body.len();
     let news = match Activity::of(&envelope.item) {
         Some(activity) => {
+            let foreign = engine.is_foreign(activity.tag.as_deref(), place.order);
             let task = Task {
                 key: record.key,
                 version: record.version,
@@ -335,6 +358,7 @@ async fn learn(engine: &Arc<Engine>, mut record: Record, turns: bool, found: &mu
                 body: engine.body(envelope.item, bytes),
                 due_ms: place.due_ms,
                 reserved_ms: 0,
+                foreign,
             };
             let (mut board, now_ms) = engine.board.lock();
             board.learn_task(place.order, task, now_ms)
@@ -345,10 +369,16 @@ async fn learn(engine: &Arc<Engine>, mut record: Record, turns: bool, found: &mu
     Ok(())
 }
 
-/// Until when an instance is left to another process that works on it.
-fn left_alone(engine: &Engine, record: &Record) -> Option<u64> {
-    let (board, now_ms) = engine.board.lock();
-    board.left_alone_until(instance_of(&record.key.partition), now_ms)
+/// Until when something is left to others: to who works on the instance, or to whose it is.
+fn left_alone(engine: &Engine, record: &Record, is_message: bool, backlog: bool) -> Option<u64> {
+    let now_ms = engine.clock.now_ms();
+    let shared = engine.shared.as_ref()?;
+    let by_affinity = shared.members.left_until(&shared.owner, record, backlog, now_ms);
+    by_affinity.or_else(|| {
+        let (board, now_ms) = engine.board.lock();
+        let instance = Some(instance_of(&record.key.partition)).filter(|_| is_message)?;
+        board.left_alone_until(instance, now_ms)
+    })
 }
 
 /// Puts a message on the board; one that is large is not opened for that.

@@ -9,17 +9,20 @@ mod foresight;
 mod handover;
 pub mod joint;
 mod lookout;
+mod members;
 
 pub use foresight::{Arrival, Foresight, deliver, known_version};
 pub use handover::see_through;
 use joint::Joint;
 pub use lookout::{Lookout, look_first, look_now, watch};
+pub use members::{Members, meet};
 
 use crate::engine::{Engine, later};
 use crate::records::head::Lease;
+use crate::records::queues;
 use crate::settings::Settings;
 use crate::work::HeldSessions;
-use perennial_store::{Error, Result};
+use perennial_store::{Error, Order, Result};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,6 +42,8 @@ pub struct Shared {
     pub joint: Joint,
     /// Who asks the store for work.
     pub lookout: Lookout,
+    /// Who else works on the store.
+    pub members: Members,
     /// Sessions that workers of this process hold.
     pub sessions: HeldSessions,
     turn_lock_ms: AtomicU64,
@@ -56,6 +61,7 @@ impl Shared {
             seed,
             joint: Joint::default(),
             lookout: Lookout::default(),
+            members: Members::default(),
             sessions: HeldSessions::default(),
             turn_lock_ms: AtomicU64::new(0),
             work_lock_ms: AtomicU64::new(0),
@@ -68,6 +74,12 @@ impl Shared {
             owner: Arc::clone(&self.owner),
             until_ms: until(now_ms, lock),
         }
+    }
+
+    /// Whether an activity is another process's to work at, as far as it is anybody's.
+    pub fn is_foreign(&self, tag: Option<&str>, order: Order, now_ms: u64) -> bool {
+        let topic = queues::work_topic(tag);
+        self.members.is_foreign(&self.owner, &topic, order, now_ms)
     }
 
     /// For how long dispatchers want turns.
@@ -112,11 +124,11 @@ pub fn check(engine: &Engine) -> Result<()> {
     Ok(())
 }
 
-/// Gives back what was claimed and not handed out, so that others need not wait for it.
+/// Gives back what was claimed and not handed out, so that others need not wait for it, and takes leave of them.
 pub async fn leave(engine: &Engine) -> Result<()> {
     let reserved = engine.board.lock().0.take_reservations();
     for (instance, reservation) in reserved {
         crate::turn::release(engine, &instance, &reservation.snapshot).await?;
     }
-    Ok(())
+    members::leave(engine).await
 }

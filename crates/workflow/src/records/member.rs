@@ -1,0 +1,52 @@
+//! Members, on a store that many processes share: who works on it, and what at.
+
+use super::encode;
+use crate::chores::{self, Topic};
+use perennial_store::{Draft, Key, Order, Partition, RecordId, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+const PREFIX: &str = "mem:";
+
+/// A process that works on the store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Its name.
+    pub process: Arc<str>,
+    /// Until when it is believed to live.
+    pub until_ms: u64,
+    /// What it works at.
+    pub serves: Serves,
+}
+
+/// What a process works at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Serves {
+    /// All activities, whatever their tags.
+    #[serde(default)]
+    pub any_work: bool,
+    /// These topics of the queue.
+    #[serde(default)]
+    pub topics: BTreeSet<Arc<str>>,
+}
+
+impl Serves {
+    /// Whether it takes what stands in this topic.
+    pub fn takes(&self, topic: &str) -> bool {
+        self.topics.contains(topic) || (self.any_work && topic != super::queues::TURN)
+    }
+}
+
+impl Member {
+    /// Where a process announces itself.
+    pub fn key(process: &str) -> Key {
+        Key::new(Partition::new(format!("{PREFIX}{process}")), RecordId::of("member"))
+    }
+
+    /// The record to write. It always stands among the due chores: whoever looks for those learns of it.
+    pub fn draft(&self, order: Order) -> Result<Draft> {
+        let place = chores::place(Topic::Members, order, 0);
+        Ok(Draft::new(Self::key(&self.process), encode(self)?).placed(place))
+    }
+}
