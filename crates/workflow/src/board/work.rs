@@ -288,6 +288,12 @@ impl Inner {
         first(&self.work, &self.sessions, want, now_ms)
     }
 
+    /// Whether the oldest ready activity that a worker may take is another process's.
+    pub fn would_take_foreign(&self, want: &WorkWant, now_ms: u64) -> bool {
+        let first = self.first_work(want, now_ms).and_then(|order| self.work.task(order));
+        first.is_some_and(|task| task.foreign)
+    }
+
     /// Gives an activity to a claim, counted as handed out once more.
     pub fn hold_task(&mut self, order: Order, claim: ClaimId) -> Option<Task> {
         self.unshow(order);

@@ -50,7 +50,10 @@ pub struct Head {
     pub kv_keys: u64,
     /// How often the custom status was changed.
     pub custom_version: u64,
-    /// Who works on the instance, on a store that many processes share.
+    /// The process that committed the last turn, on a store that many share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<Arc<str>>,
+    /// Who works on the instance, on such a store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Lease>,
     /// How often its messages were handed out since the last turn was committed, on such a store.
@@ -127,6 +130,7 @@ impl Head {
             parent: None,
             created_ms: now_ms,
             updated_ms: now_ms,
+            home: None,
             execution: Execution::new(execution, now_ms),
             turns: 0,
             kv_epoch: 0,

@@ -6,6 +6,8 @@ use crate::instance::Snapshot;
 use crate::queued::Post;
 use crate::records::head::Head;
 use crate::send::slot_of;
+use crate::shared::members::PATIENCE_MS;
+use crate::shared::{Home, Shared, home_of};
 use duroxide::INITIAL_EXECUTION_ID;
 use perennial_store::{Op, Order, Result, Version};
 use std::sync::Arc;
@@ -48,6 +50,9 @@ impl Foresight {
         let Some(shared) = &engine.shared else {
             return Ok(None);
         };
+        if post.sort == Sort::Result && home_of(engine, shared, &post.instance) == Home::Elsewhere {
+            return Ok(None);
+        }
         let now_ms = engine.clock.now_ms();
         let known = engine.cache.peek(&post.instance);
         let lock = shared.turn_lock();
@@ -125,7 +130,14 @@ pub fn deliver(
     reservation: Option<Reservation>,
 ) {
     let pin = engine.known_pin(instance);
+    let is_elsewhere = |shared: &Shared| home_of(engine, shared, instance) == Home::Elsewhere;
+    let left_alone = letter.sort == Sort::Result && engine.shared.as_ref().is_some_and(is_elsewhere);
     let (mut board, now_ms) = engine.board.lock();
+    if left_alone && reservation.is_none() && board.could_take(instance) {
+        // The other one has all of it in memory. If it does not come, the store tells of the result again.
+        board.leave_alone(instance, now_ms + PATIENCE_MS, now_ms);
+        return;
+    }
     let letter = Letter {
         // Its commit may be older than what this process has claimed since, and others may have been there in between.
         certain: false,

@@ -1,6 +1,6 @@
 //! Asking the store for work that others queued, as long as somebody here waits for it.
 
-use crate::board::{Body, Covered, Hint, Letter, Sort, Task, Want};
+use crate::board::{Body, Covered, Hint, Letter, Sort, Task, Want, WorkWant};
 use crate::chores;
 use crate::engine::Engine;
 use crate::outbox::{Fate, Origin};
@@ -10,12 +10,12 @@ use crate::records::queues::{self, work_topic};
 use crate::records::work::Activity;
 use crate::records::{instance_of, message};
 use crate::recover;
-use crate::shared::{Shared, members};
+use crate::shared::{Home, Shared, home_of, members};
 use duroxide::providers::TagFilter;
 use parking_lot::Mutex;
 use perennial_store::{DueQuery, Error, Key, Lane, Order, Place, Record, Result, Topics};
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tracing::warn;
@@ -27,13 +27,15 @@ const ENOUGH: usize = 2_048;
 /// The shortest time between two questions: while others bring work.
 const BUSY_MS: u64 = 25;
 /// The longest, at first: when nobody brings any.
-const IDLE_MS: u64 = 1_100;
+const IDLE_MS: u64 = 1_150;
 /// The longest, when nobody has brought any for a while.
 const ASLEEP_MS: u64 = 4_600;
 /// After how long without work.
 const FALL_ASLEEP_MS: u64 = 45_000;
 /// How many questions are asked before something is handed out that came late.
 const AHEAD: usize = 4;
+/// How long an answer is good enough to take what is another process's.
+const SURE_MS: u64 = 50;
 /// How often chores are looked for.
 const CHORES_MS: u64 = 15_000;
 /// When they are first looked for: soon after those are due that a process left behind which died just before. Not all
@@ -49,6 +51,10 @@ pub struct Lookout {
     /// Whether anybody has looked yet.
     looked: AtomicBool,
     hurry: AtomicBool,
+    /// When somebody last asked, and was answered.
+    looked_ms: AtomicU64,
+    /// Held by who asks because what it could take may be gone.
+    asking: tokio::sync::Mutex<()>,
     /// Where the last question ended, if there was more: what stands in front may be nothing for us.
     cursor: Mutex<Option<Order>>,
 }
@@ -219,6 +225,24 @@ pub async fn look_first(engine: &Arc<Engine>, want: &Want) {
     look_ahead(engine, want).await;
 }
 
+/// Asks again before an activity is taken that is another process's: that one may long have done it.
+pub async fn make_sure(engine: &Arc<Engine>, want: &WorkWant) {
+    let Some(shared) = &engine.shared else { return };
+    let is_foreign = || {
+        let (board, now_ms) = engine.board.lock();
+        board.would_take_foreign(want, now_ms)
+    };
+    if !is_foreign() {
+        return;
+    }
+    let _asking = shared.lookout.asking.lock().await;
+    let looked_ms = shared.lookout.looked_ms.load(Ordering::Relaxed);
+    if engine.clock.now_ms().abs_diff(looked_ms) > SURE_MS && is_foreign() {
+        // Who cannot ask takes what it knows of.
+        look_now(engine, &Want::Work(want.clone())).await;
+    }
+}
+
 /// Asks once, for somebody who does not wait; returns whether there was news.
 pub async fn look_now(engine: &Arc<Engine>, want: &Want) -> bool {
     if engine.shared.is_none() {
@@ -279,6 +303,7 @@ async fn look(engine: &Arc<Engine>, topics: Topics, turns: bool) -> Result<Found
         ..DueQuery::new(&Lane::new(queues::READY), until_ms, PAGE)
     };
     let page = engine.parts.due_outlined(&query).await?;
+    shared.lookout.looked_ms.store(until_ms, Ordering::Relaxed);
     let last = page.records.last().and_then(|record| record.place.as_ref());
     let end = last.filter(|_| page.more).map(|place| place.order);
     *shared.lookout.cursor.lock() = end;
@@ -373,11 +398,12 @@ async fn learn(engine: &Arc<Engine>, mut record: Record, turns: bool, found: &mu
 fn left_alone(engine: &Engine, record: &Record, is_message: bool, backlog: bool) -> Option<u64> {
     let now_ms = engine.clock.now_ms();
     let shared = engine.shared.as_ref()?;
+    let instance = instance_of(&record.key.partition);
+    let is_home = is_message && home_of(engine, shared, instance) == Home::Here;
     let by_affinity = shared.members.left_until(&shared.owner, record, backlog, now_ms);
-    by_affinity.or_else(|| {
+    by_affinity.filter(|_| !is_home).or_else(|| {
         let (board, now_ms) = engine.board.lock();
-        let instance = Some(instance_of(&record.key.partition)).filter(|_| is_message)?;
-        board.left_alone_until(instance, now_ms)
+        board.left_alone_until(instance, now_ms).filter(|_| is_message)
     })
 }
 

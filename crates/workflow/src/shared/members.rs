@@ -21,7 +21,7 @@ const EVERY_MS: u64 = 30_000;
 /// How long it is believed to live: longer than two announcements are apart.
 const LIFE_MS: u64 = 75_000;
 /// How long each of those who come before this process is waited for.
-const PATIENCE_MS: u64 = 200;
+pub const PATIENCE_MS: u64 = 200;
 /// How many of them.
 const MOST: u64 = 3;
 /// How long what is another's is left alone while there is more to do than one answer tells.
@@ -96,6 +96,12 @@ impl Members {
         };
         let until_ms = *seen_ms + patience_ms;
         (until_ms > now_ms).then_some(until_ms)
+    }
+
+    /// Whether another process works at turns.
+    pub fn takes_turns(&self, process: &str, now_ms: u64) -> bool {
+        let state = self.state.lock();
+        state.said.is_some() && state.others_for(queues::TURN, now_ms).any(|other| other == process)
     }
 
     /// Whether an activity is another's to work at.

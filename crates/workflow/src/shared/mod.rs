@@ -7,14 +7,16 @@
 
 mod foresight;
 mod handover;
+mod home;
 pub mod joint;
 mod lookout;
 mod members;
 
 pub use foresight::{Arrival, Foresight, deliver, known_version};
 pub use handover::see_through;
+use home::{Home, home_of};
 use joint::Joint;
-pub use lookout::{Lookout, look_first, look_now, watch};
+pub use lookout::{Lookout, look_first, look_now, make_sure, watch};
 pub use members::{Members, meet};
 
 use crate::engine::{Engine, later};

@@ -144,6 +144,7 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
     let bytes = draft.page(&page, turn.execution, head.turns)?;
     head.turns += 1;
     head.updated_ms = now_ms;
+    head.home.clone_from(&page.by);
     if turn.execution == head.execution.id {
         extend(&mut head.execution, &page.events, bytes);
         draft.end(&mut head.execution, &turn.status, &turn.output, turn.pinned)?;

@@ -58,6 +58,7 @@ pub async fn fetch(
     loop {
         // If the clock is put back, the wait does not become longer by that.
         deadline_ms = deadline_ms.min(later(engine.clock.now_ms(), poll));
+        shared::make_sure(engine, &worker.want).await;
         if let Some(taken) = take(engine, &worker, waiting.as_ref()) {
             drop(waiting.take());
             let prepared = match engine.shared {
