@@ -140,6 +140,8 @@ impl Inner {
         let uncertain = mailbox.visible.iter().filter(|(_, letter)| !letter.certain);
         let orders: Vec<Order> = uncertain.map(|(order, _)| *order).collect();
         self.unlearn_letters(instance, &orders);
+        self.refresh(instance);
+        self.drop_if_idle(instance);
     }
 
     /// Until when an instance is left to another process, if it is.
@@ -155,5 +157,7 @@ impl Inner {
 
 /// Whether messages in a mailbox are hints: this process has no claim on the instance that others see.
 fn is_hinted(mailbox: &Mailbox) -> bool {
-    mailbox.reserved.is_none() && matches!(mailbox.holder, Holder::Nobody | Holder::Claim(_))
+    // Whoever takes it ends a claim that has lapsed.
+    let is_free = mailbox.reserved.is_none() && mailbox.lapsed.is_none();
+    is_free && matches!(mailbox.holder, Holder::Nobody | Holder::Claim(_))
 }

@@ -2,7 +2,7 @@
 
 use super::alarms::Alarm;
 use super::mailbox::{Holder, Letter, Mailbox, Sort};
-use super::{ClaimId, Inner, Pin};
+use super::{Claim, ClaimId, Inner, Pin};
 use crate::mutation::{self, Mutation};
 use crate::outbox::Origin;
 use perennial_store::{Order, Version};
@@ -238,6 +238,12 @@ impl Inner {
             mailbox.lapsed = Some(claim);
             mailbox.doubt();
             self.refresh(instance);
+        }
+        // Nobody will take what has no messages any more.
+        let is_empty = self.turns.mailboxes.get(instance).is_none_or(Mailbox::is_idle);
+        if is_empty && self.claims.get(&claim).is_some_and(Claim::is_kept_back) {
+            self.drop_claim(claim);
+            self.turns.mailboxes.remove(instance);
         }
     }
 
