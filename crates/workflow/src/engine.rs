@@ -204,7 +204,7 @@ impl Engine {
     }
 
     /// What is taken for the newest without asking the store.
-    fn trust(&self) -> Trust {
+    pub fn trust(&self) -> Trust {
         match &self.shared {
             None => Trust::Always,
             Some(_) => Trust::At(self.clock.now_ms()),
@@ -238,9 +238,7 @@ impl Engine {
             if self.shared.is_some() && !self.is_settled(instance, &snapshot).await? {
                 continue;
             }
-            let now_ms = self.clock.now_ms();
-            self.cache.fill(instance, slot, began, Arc::clone(&snapshot), now_ms);
-            return Ok(snapshot);
+            return Ok(self.cache.fill(instance, slot, began, snapshot, self.trust()));
         }
     }
 

@@ -68,10 +68,8 @@ async fn store(engine: &Arc<Engine>, post: Post, create: Op) -> Result<(), Error
         let new = Commit::new(vec![create.clone(), Op::Absent(head)]);
         match engine.commit(new).await {
             Ok(done) => {
-                let now_ms = engine.clock.now_ms();
-                engine
-                    .cache
-                    .fill(&post.instance, slot, began, Arc::new(Snapshot::default()), now_ms);
+                let nothing = Arc::new(Snapshot::default());
+                engine.cache.fill(&post.instance, slot, began, nothing, engine.trust());
                 committed = Some(done);
             }
             Err(Error::Conflict { op: 1, .. }) => {}

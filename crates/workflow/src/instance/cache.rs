@@ -107,19 +107,37 @@ impl Cache {
         )
     }
 
-    /// Keeps what was read, unless a commit came in between. Then either may be the newer one, where others write too, and
-    /// what is here is not trusted: who has seen the newer one must not see the older one next.
-    pub fn fill(&self, instance: &Arc<str>, slot: Slot, began: Began, snapshot: Arc<Snapshot>, now_ms: u64) {
+    /// Keeps what was read, unless a commit came in between, and tells what is to be believed. If one did, what was read may
+    /// be older than what is here, or newer, by a commit that has no answer yet; and who has seen the newer one must not
+    /// see the older one next. So where nobody else writes, what is here is the truth; else it is not trusted any more.
+    pub fn fill(
+        &self,
+        instance: &Arc<str>,
+        slot: Slot,
+        began: Began,
+        snapshot: Arc<Snapshot>,
+        trust: Trust,
+    ) -> Arc<Snapshot> {
         let commits = self.commits.lock();
-        if commits.get(usize::from(slot.0)) == Some(&began.0) {
-            let doubtful_ms = now_ms + CONFIRMED_MS;
-            self.entries
-                .insert(Arc::clone(instance), Entry { snapshot, doubtful_ms });
-        } else if let Some(entry) = self.entries.peek(instance) {
-            let doubtful_ms = 0;
-            self.entries
-                .insert(Arc::clone(instance), Entry { doubtful_ms, ..entry });
-        }
+        let overtaken = commits.get(usize::from(slot.0)) != Some(&began.0);
+        let there = self.entries.peek(instance).filter(|_| overtaken);
+        let entry = match (there, trust) {
+            (Some(entry), Trust::Always) => return entry.snapshot,
+            (Some(entry), Trust::At(_)) => Entry {
+                doubtful_ms: 0,
+                ..entry
+            },
+            (None, _) if overtaken => return snapshot,
+            (None, trust) => Entry {
+                snapshot: Arc::clone(&snapshot),
+                doubtful_ms: match trust {
+                    Trust::Always => u64::MAX,
+                    Trust::At(now_ms) => now_ms + CONFIRMED_MS,
+                },
+            },
+        };
+        self.entries.insert(Arc::clone(instance), entry);
+        snapshot
     }
 
     /// Keeps what a commit made that was begun at `began_ms`: its answer may have come long after others wrote over it.
@@ -154,9 +172,10 @@ mod tests {
         let began = cache.begin(slot);
         cache.put(&instance, slot, Arc::new(Snapshot::default()), 1);
         cache.forget("a", slot);
-        cache.fill(&instance, slot, began, Arc::new(Snapshot::default()), 1);
+        cache.fill(&instance, slot, began, Arc::new(Snapshot::default()), Trust::Always);
         assert!(cache.get("a", Trust::Always).is_none());
-        cache.fill(&instance, slot, cache.begin(slot), Arc::new(Snapshot::default()), 1);
+        let began = cache.begin(slot);
+        cache.fill(&instance, slot, began, Arc::new(Snapshot::default()), Trust::Always);
         assert!(cache.get("a", Trust::Always).is_some());
     }
 
@@ -166,9 +185,22 @@ mod tests {
         let (instance, slot) = (Arc::from("a"), Slot(7));
         let began = cache.begin(slot);
         cache.put(&instance, slot, Arc::new(Snapshot::default()), 10);
-        cache.fill(&instance, slot, began, Arc::new(Snapshot::default()), 11);
+        cache.fill(&instance, slot, began, Arc::new(Snapshot::default()), Trust::At(11));
         assert!(cache.get("a", Trust::At(11)).is_none());
         assert!(cache.get("a", Trust::Always).is_some());
+    }
+
+    #[test]
+    fn who_was_overtaken_by_a_commit_believes_that_where_nobody_else_writes() {
+        let cache = Cache::new(1 << 20, Arc::new(Meters::new()));
+        let (instance, slot) = (Arc::from("a"), Slot(7));
+        let began = cache.begin(slot);
+        let committed = Arc::new(Snapshot::default());
+        cache.put(&instance, slot, Arc::clone(&committed), 10);
+        // Perhaps by a commit that is not answered yet, and that a power cut would take back.
+        let newer = Arc::new(Snapshot::default());
+        let believed = cache.fill(&instance, slot, began, Arc::clone(&newer), Trust::Always);
+        assert!(Arc::ptr_eq(&believed, &committed));
     }
 
     #[test]
