@@ -28,7 +28,7 @@ struct Cost {
 
 enum Watcher {
     Due(CosmosStore),
-    Changes(Box<ContainerClient>, ChangeFeedOptions),
+    Changes(Box<(ContainerClient, ChangeFeedOptions)>),
 }
 
 impl Watcher {
@@ -38,7 +38,8 @@ impl Watcher {
                 let query = DueQuery::new(&Lane::new("ready"), SystemClock.now_ms(), 64);
                 store.due(&query).await.unwrap().records.len()
             }
-            Self::Changes(container, options) => {
+            Self::Changes(feed) => {
+                let (container, options) = &mut **feed;
                 let scope = FeedScope::full_container();
                 let start = ChangeFeedStartFrom::Beginning;
                 let feed = container.query_change_feed::<Value>(scope, start, Some(options.clone()));
@@ -107,7 +108,7 @@ async fn measure(due: bool) -> [Cost; 2] {
     let mut watcher = if due {
         Watcher::Due(room.store().await)
     } else {
-        Watcher::Changes(Box::new(room.raw().await), ChangeFeedOptions::default())
+        Watcher::Changes(Box::new((room.raw().await, ChangeFeedOptions::default())))
     };
     let idle = watcher.watch(&room, tokio::time::sleep(Duration::from_secs(2))).await;
     let names: Vec<String> = (0..WORKFLOWS).map(|n| format!("w{n}")).collect();
@@ -134,7 +135,11 @@ async fn what_is_due_costs_little_to_ask_for_whatever_others_do() {
     };
     let sent = |[_, busy]: &[Cost; 2]| busy.documents as f64 / WORKFLOWS as f64;
     for (name, cost) in [("due", &due), ("changes", &changes)] {
-        println!("{name}: each workflow {:.2} RU, {:.2} documents", added(cost), sent(cost));
+        println!(
+            "{name}: each workflow {:.2} RU, {:.2} documents",
+            added(cost),
+            sent(cost)
+        );
     }
     assert!(sent(&due) < 2.0, "in its own process work is claimed as it is made");
     assert!(sent(&changes) > 3.0, "everything that is written is sent");

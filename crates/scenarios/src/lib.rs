@@ -26,6 +26,7 @@ mod macros;
 mod probe;
 mod program;
 
+pub mod calls;
 pub mod contract;
 pub mod e2e;
 pub mod validation;

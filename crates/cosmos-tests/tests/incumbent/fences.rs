@@ -57,11 +57,7 @@ async fn a18_a_fetch_that_was_dropped_holds_nothing() {
         room.server.set_latency(Latency::default());
         let (item, token, _) = turn(&here).await;
         assert_eq!(item.instance, name);
-        Ack::first(&name, 1)
-            .status("Completed")
-            .send(&here, &token)
-            .await
-            .unwrap();
+        Ack::first(&name).status("Completed").send(&here, &token).await.unwrap();
     }
 }
 
@@ -81,7 +77,7 @@ async fn a22_a_deleted_instance_is_not_brought_back() {
         1
     );
     let mut ack = Ack::empty();
-    ack.work = vec![activity("i", 2, None)];
+    ack.work = vec![activity("i", 2)];
     assert!(ack.send(&here, &token).await.is_err());
     let documents = room.documents().await;
     let left = documents.iter().filter(|document| document["partition"] == "wf:i");
@@ -94,11 +90,11 @@ async fn b01_cancelling_is_part_of_the_commit() {
     let (here, there) = (room.workflows().await, room.workflows().await);
     send(&here, start("i")).await;
     let (_, token, _) = turn(&here).await;
-    let mut ack = Ack::first("i", 1);
-    ack.work = vec![activity("i", 2, None), activity("i", 3, None)];
+    let mut ack = Ack::first("i");
+    ack.work = vec![activity("i", 2), activity("i", 3)];
     ack.send(&here, &token).await.unwrap();
     let (item, work, _) = work_within(&there, None, LEASE, SOON).await.unwrap();
-    assert_eq!(item, activity("i", 2, None));
+    assert_eq!(item, activity("i", 2));
     send(&here, raised("i", "stop")).await;
     let (_, token, _) = turn(&here).await;
     let mut ack = Ack::empty();
@@ -141,7 +137,7 @@ async fn b06_a_completion_and_its_activity_are_one_batch() {
     let room = Room::new().await;
     let store = room.workflows().await;
     running(&store, "i").await;
-    store.enqueue_for_worker(activity("i", 2, None)).await.unwrap();
+    store.enqueue_for_worker(activity("i", 2)).await.unwrap();
     let (_, token, _) = work_within(&store, None, LEASE, SOON).await.unwrap();
     let before = room.counts();
     store.ack_work_item(&token, Some(completed("i", 2))).await.unwrap();

@@ -20,7 +20,7 @@ async fn a16_a_turn_of_many_large_inputs() {
         session_id: None,
         tag: None,
     };
-    let mut ack = Ack::first("i", 1);
+    let mut ack = Ack::first("i");
     ack.work = (2..42).map(large).collect();
     ack.send(&store, &token).await.unwrap();
     for id in 2..42 {
@@ -72,7 +72,7 @@ async fn b09_many_values_at_the_end_under_throttling() {
     let store = room.workflows().await;
     send(&store, start("i")).await;
     let (_, token, _) = turn(&store).await;
-    let mut ack = Ack::first("i", 1).status("Completed");
+    let mut ack = Ack::first("i").status("Completed");
     ack.events.extend((2..152).map(|id| value("i", id)));
     let half = When::Chance {
         per_million: 500_000,

@@ -14,7 +14,9 @@ async fn a11_a_session_has_one_owner_across_instances() {
     let room = Room::new().await;
     let (here, there) = (room.workflows().await, room.workflows().await);
     for instance in ["i", "j"] {
-        here.enqueue_for_worker(activity(instance, 2, Some("S"))).await.unwrap();
+        here.enqueue_for_worker(routed(instance, 2, Some("S"), None))
+            .await
+            .unwrap();
     }
     assert!(work_within(&here, Some("w1"), LEASE, SOON).await.is_some());
     assert!(work_within(&there, Some("w2"), LEASE, BRIEFLY).await.is_none());
@@ -49,17 +51,19 @@ async fn a13_what_others_hold_hides_nothing() {
     }
     send(&there, start("free")).await;
     assert_eq!(turn(&there).await.0.instance, "free");
-    here.enqueue_for_worker(activity("a", 1, Some("theirs"))).await.unwrap();
+    here.enqueue_for_worker(routed("a", 1, Some("theirs"), None))
+        .await
+        .unwrap();
     assert!(work_within(&here, Some("w1"), LEASE, SOON).await.is_some());
     for n in 0..12 {
         there
-            .enqueue_for_worker(activity("a", n + 10, Some("theirs")))
+            .enqueue_for_worker(routed("a", n + 10, Some("theirs"), None))
             .await
             .unwrap();
     }
-    there.enqueue_for_worker(activity("plain", 1, None)).await.unwrap();
+    there.enqueue_for_worker(activity("plain", 1)).await.unwrap();
     let (item, ..) = work_within(&there, Some("w2"), LEASE, SOON).await.unwrap();
-    assert_eq!(item, activity("plain", 1, None));
+    assert_eq!(item, activity("plain", 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -84,7 +88,7 @@ async fn a23_what_cannot_be_read_stops_nobody() {
         .await
         .unwrap();
     send(&store, raised("i", "next")).await;
-    store.enqueue_for_worker(activity("j", 2, None)).await.unwrap();
+    store.enqueue_for_worker(activity("j", 2)).await.unwrap();
     let (item, ..) = turn(&store).await;
     assert_eq!((item.messages, item.history_error), (vec![raised("i", "next")], None));
     assert!(work_within(&store, None, LEASE, SOON).await.is_some());
@@ -109,7 +113,7 @@ async fn b05_a_turn_does_not_wait_until_its_messages_are_delivered() {
     send(&store, start("i")).await;
     let (_, token, _) = turn(&store).await;
     let before = room.counts();
-    let mut ack = Ack::first("i", 1);
+    let mut ack = Ack::first("i");
     ack.messages = (0..60).map(|n| start(&format!("child-{n}"))).collect();
     // Each delivery would take one of these.
     room.server.set_latency(perennial_cosmos_server::Latency {
@@ -129,11 +133,11 @@ async fn b05_a_turn_does_not_wait_until_its_messages_are_delivered() {
 async fn b08_cleaning_up_takes_no_session_that_is_held() {
     let room = Room::new().await;
     let (here, there) = (room.workflows().await, room.workflows().await);
-    here.enqueue_for_worker(activity("i", 1, Some("S"))).await.unwrap();
+    here.enqueue_for_worker(routed("i", 1, Some("S"), None)).await.unwrap();
     let (_, token, _) = work_within(&here, Some("w1"), LEASE, SOON).await.unwrap();
     here.ack_work_item(&token, Some(completed("i", 1))).await.unwrap();
     there.cleanup_orphaned_sessions(Duration::ZERO).await.unwrap();
-    there.enqueue_for_worker(activity("i", 2, Some("S"))).await.unwrap();
+    there.enqueue_for_worker(routed("i", 2, Some("S"), None)).await.unwrap();
     assert!(work_within(&there, Some("w2"), LEASE, BRIEFLY).await.is_none());
     assert!(work_within(&here, Some("w1"), LEASE, SOON).await.is_some());
 }

@@ -59,7 +59,7 @@ async fn results_that_settle_are_handed_out_all_the_same() {
     let (store, clock) = fresh_on_wrong_clock().await;
     execute(&store, "i", 1, None).await;
     for id in 1..=20 {
-        store.enqueue_for_worker(activity("i", id, None)).await.unwrap();
+        store.enqueue_for_worker(activity("i", id)).await.unwrap();
     }
     let (_, token, _) = work_as(&store, "a").await.unwrap();
     store.ack_work_item(&token, Some(completed("i", 1))).await.unwrap();

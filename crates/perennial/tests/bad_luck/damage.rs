@@ -18,7 +18,7 @@ async fn a_start_that_waits_and_an_event_before_it_block_nobody() {
         .abandon_orchestration_item(&token, Some(ms(400)), false)
         .await
         .unwrap();
-    send(&store, raised("late")).await;
+    send(&store, raised("late", "data")).await;
     send(&store, start("other")).await;
     assert_eq!(turn(&store).await.0.instance, "other");
     assert!(try_turn(&store).await.is_none());
@@ -30,7 +30,7 @@ async fn a_start_that_waits_and_an_event_before_it_block_nobody() {
 #[tokio::test]
 async fn an_event_before_a_start_that_is_delayed_is_delivered_with_it() {
     let (store, _) = fresh(Default::default()).await;
-    send(&store, raised("late")).await;
+    send(&store, raised("late", "data")).await;
     assert!(try_turn(&store).await.is_none());
     store
         .enqueue_for_orchestrator(start("late"), Some(ms(100)))
@@ -50,7 +50,7 @@ async fn a_damaged_head_blocks_nobody_whatever_comes_for_it() {
     let damaged = Draft::new(head_of("broken"), "no head");
     gate.commit(Commit::new(vec![Op::Put(damaged)])).await.unwrap();
     send(&store, start("broken")).await;
-    send(&store, raised("broken")).await;
+    send(&store, raised("broken", "data")).await;
     send(&store, start("other")).await;
     assert_eq!(turn(&store).await.0.instance, "other");
     send(&store, start("broken")).await;

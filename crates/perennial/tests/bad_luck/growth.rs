@@ -20,15 +20,15 @@ async fn thousands_of_workflows_leave_nothing_behind() {
             continue;
         }
         let work = vec![
-            activity(&instance, 1, None),
-            activity(&instance, 2, Some(&instance)),
-            activity(&instance, 3, None),
+            activity(&instance, 1),
+            routed(&instance, 2, Some(&instance), None),
+            activity(&instance, 3),
         ];
         ack(&store, &token, 1, vec![started(&instance, 1)], work, None)
             .await
             .unwrap();
         store
-            .enqueue_for_orchestrator(raised(&instance), Some(LEASE))
+            .enqueue_for_orchestrator(raised(&instance, "data"), Some(LEASE))
             .await
             .unwrap();
         let owner = owner_of("a", ms(1));

@@ -1,21 +1,16 @@
 //! Short words for long provider calls.
 
 use crate::gate::Gate;
-use duroxide::providers::{
-    ExecutionMetadata, OrchestrationItem, Provider, ProviderError, SessionFetchConfig, TagFilter, WorkItem,
-};
-use duroxide::{Event, EventKind};
+use duroxide::Event;
+use duroxide::providers::{ExecutionMetadata, Provider, ProviderError, SessionFetchConfig, TagFilter, WorkItem};
 use perennial_kv::MemoryDisk;
+pub use perennial_scenarios::calls::{
+    LEASE, NOW, Turn, Work, activity, completed, raised, routed, send, start, started, turn_within,
+};
 use perennial_workflow::{Settings, Workflows};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
-
-pub const LEASE: Duration = Duration::from_secs(60);
-pub const NOW: Duration = Duration::ZERO;
-
-pub type Turn = (OrchestrationItem, String, u32);
-pub type Work = (WorkItem, String, u32);
 
 pub fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -55,62 +50,6 @@ pub async fn pause(duration: Duration) {
     tokio::time::sleep(duration).await;
 }
 
-pub fn start(instance: &str) -> WorkItem {
-    WorkItem::StartOrchestration {
-        instance: instance.to_owned(),
-        orchestration: "Flow".to_owned(),
-        input: "in".to_owned(),
-        version: Some("1.0.0".to_owned()),
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        execution_id: 1,
-    }
-}
-
-pub fn raised(instance: &str) -> WorkItem {
-    WorkItem::ExternalRaised {
-        instance: instance.to_owned(),
-        name: "event".to_owned(),
-        data: "data".to_owned(),
-    }
-}
-
-pub fn activity(instance: &str, id: u64, session: Option<&str>) -> WorkItem {
-    WorkItem::ActivityExecute {
-        instance: instance.to_owned(),
-        execution_id: 1,
-        id,
-        name: "Work".to_owned(),
-        input: "input".to_owned(),
-        session_id: session.map(str::to_owned),
-        tag: None,
-    }
-}
-
-pub fn completed(instance: &str, id: u64) -> WorkItem {
-    WorkItem::ActivityCompleted {
-        instance: instance.to_owned(),
-        execution_id: 1,
-        id,
-        result: "result".to_owned(),
-    }
-}
-
-pub fn started(instance: &str, execution: u64) -> Event {
-    let kind = EventKind::OrchestrationStarted {
-        name: "Flow".to_owned(),
-        version: "1.0.0".to_owned(),
-        input: "in".to_owned(),
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        carry_forward_events: None,
-        initial_custom_status: None,
-    };
-    Event::with_event_id(1, instance, execution, None, kind)
-}
-
 /// What the first turn of an execution tells.
 pub fn named(status: Option<&str>) -> ExecutionMetadata {
     ExecutionMetadata {
@@ -121,12 +60,8 @@ pub fn named(status: Option<&str>) -> ExecutionMetadata {
     }
 }
 
-pub async fn send(store: &dyn Provider, item: WorkItem) {
-    store.enqueue_for_orchestrator(item, None).await.unwrap();
-}
-
 pub async fn try_turn(store: &dyn Provider) -> Option<Turn> {
-    store.fetch_orchestration_item(LEASE, NOW, None).await.unwrap()
+    turn_within(store, NOW).await
 }
 
 pub async fn turn(store: &dyn Provider) -> Turn {

@@ -10,7 +10,10 @@ const EVER: Duration = Duration::MAX;
 #[tokio::test]
 async fn for_ever_is_a_time_like_any_other() {
     let (store, _) = fresh(Default::default()).await;
-    store.enqueue_for_orchestrator(raised("i"), Some(EVER)).await.unwrap();
+    store
+        .enqueue_for_orchestrator(raised("i", "data"), Some(EVER))
+        .await
+        .unwrap();
     send(&store, start("i")).await;
     let (item, token, _) = soon(store.fetch_orchestration_item(EVER, EVER, None))
         .await
@@ -18,7 +21,7 @@ async fn for_ever_is_a_time_like_any_other() {
         .unwrap();
     assert_eq!(item.messages.len(), 1, "what is delayed for ever does not come");
     store.renew_orchestration_item_lock(&token, EVER).await.unwrap();
-    let work = vec![activity("i", 1, Some("s")), activity("i", 2, Some("s"))];
+    let work = vec![routed("i", 1, Some("s"), None), routed("i", 2, Some("s"), None)];
     ack(&store, &token, 1, vec![started("i", 1)], work, None).await.unwrap();
     let owner = owner_of("a", EVER);
     for _ in 0..2 {
@@ -36,7 +39,7 @@ async fn a_forgiven_delivery_is_forgiven_over_a_restart() {
     let disk = MemoryDisk::default();
     let (store, _) = on(&disk, Default::default()).await;
     send(&store, start("i")).await;
-    store.enqueue_for_worker(activity("i", 1, None)).await.unwrap();
+    store.enqueue_for_worker(activity("i", 1)).await.unwrap();
     for (attempt, ignore) in [(1, false), (2, true)] {
         let (_, token, counted) = turn(&store).await;
         assert_eq!(counted, attempt);
@@ -55,7 +58,10 @@ async fn a_forgiven_delivery_is_forgiven_over_a_restart() {
 async fn a_session_that_was_shortened_ends_when_it_now_should() {
     let (store, _) = fresh(Default::default()).await;
     for id in 1..=3 {
-        store.enqueue_for_worker(activity("i", id, Some("s"))).await.unwrap();
+        store
+            .enqueue_for_worker(routed("i", id, Some("s"), None))
+            .await
+            .unwrap();
     }
     work_as(&store, "a").await.unwrap();
     assert_eq!(store.renew_session_lock(&["a"], ms(50), LEASE).await.unwrap(), 1);

@@ -39,7 +39,7 @@ async fn a_fetch_that_is_dropped_while_it_counts_a_turn_holds_nobody_up() {
 #[tokio::test]
 async fn a_fetch_that_is_dropped_while_it_counts_an_activity_holds_nobody_up() {
     let (store, gate) = fresh(Default::default()).await;
-    store.enqueue_for_worker(activity("i", 1, None)).await.unwrap();
+    store.enqueue_for_worker(activity("i", 1)).await.unwrap();
     let (_, token, _) = work_as(&store, "a").await.unwrap();
     store.abandon_work_item(&token, None, false).await.unwrap();
     let door = gate.stop_next(Door::Reply);
@@ -56,11 +56,11 @@ async fn a_fetch_that_is_dropped_while_it_counts_an_activity_holds_nobody_up() {
 #[tokio::test]
 async fn a_fetch_that_is_dropped_gives_the_session_back() {
     let (store, gate) = fresh(forgetful()).await;
-    store.enqueue_for_worker(activity("i", 1, Some("s"))).await.unwrap();
+    store.enqueue_for_worker(routed("i", 1, Some("s"), None)).await.unwrap();
     drop_at(work_as(&store, "gone"), gate.stop_next(Door::Get)).await;
     let (_, token, attempt) = work_as(&store, "there").await.expect("nobody has the session");
     assert_eq!(attempt, 1);
-    store.enqueue_for_worker(activity("i", 2, Some("s"))).await.unwrap();
+    store.enqueue_for_worker(routed("i", 2, Some("s"), None)).await.unwrap();
     // One that has the session already keeps it.
     drop_at(work_as(&store, "there"), gate.stop_next(Door::Get)).await;
     assert!(work_as(&store, "other").await.is_none());
@@ -114,7 +114,7 @@ async fn a_message_that_was_deleted_before_it_was_posted_is_gone() {
     execute(&store, "i", 1, Some("Completed")).await;
     let mut door = gate.stop_next(Door::Reply);
     let sender = store.clone();
-    let sending = tokio::spawn(async move { sender.enqueue_for_orchestrator(raised("i"), None).await });
+    let sending = tokio::spawn(async move { sender.enqueue_for_orchestrator(raised("i", "data"), None).await });
     door.came().await;
     let deleter = store.clone();
     let deletion = tokio::spawn(async move { deleter.delete_instance("i", true).await });
@@ -146,7 +146,7 @@ async fn totals_are_exact_through_continuation_old_acks_pruning_and_deletion() {
     };
     // A turn of an execution that is over adds to that one, and begins it anew if it was pruned.
     for (id, executions) in [(50, vec![1, 2, 3]), (60, vec![1, 3])] {
-        send(&store, raised("i")).await;
+        send(&store, raised("i", "data")).await;
         let (_, token, _) = turn(&store).await;
         ack(&store, &token, 1, vec![late(id)], vec![], None).await.unwrap();
         assert_eq!(store.list_executions("i").await.unwrap(), executions);

@@ -2,6 +2,8 @@
 
 use duroxide::providers::{ExecutionMetadata, OrchestrationItem, WorkItem};
 use duroxide::{Event, EventKind};
+use perennial_scenarios::calls;
+pub use perennial_scenarios::calls::{activity, raised, start};
 
 /// What a turn answers.
 #[derive(Clone, Default)]
@@ -19,49 +21,11 @@ pub struct Reply {
 /// What a workflow does in a turn.
 pub type Story = fn(&OrchestrationItem) -> Reply;
 
-pub fn start(instance: &str) -> WorkItem {
-    WorkItem::StartOrchestration {
-        instance: instance.to_owned(),
-        orchestration: "Flow".to_owned(),
-        input: "in".to_owned(),
-        version: Some("1.0.0".to_owned()),
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        execution_id: 1,
-    }
-}
-
-pub fn raised(instance: &str, data: &str) -> WorkItem {
-    WorkItem::ExternalRaised {
-        instance: instance.to_owned(),
-        name: "event".to_owned(),
-        data: data.to_owned(),
-    }
-}
-
-pub fn activity(instance: &str, id: u64) -> WorkItem {
-    WorkItem::ActivityExecute {
-        instance: instance.to_owned(),
-        execution_id: 1,
-        id,
-        name: "Work".to_owned(),
-        input: "input".to_owned(),
-        session_id: None,
-        tag: None,
-    }
-}
-
 pub fn completed(work: &WorkItem) -> WorkItem {
     let WorkItem::ActivityExecute { instance, id, .. } = work else {
         panic!("{work:?} is no activity");
     };
-    WorkItem::ActivityCompleted {
-        instance: instance.clone(),
-        execution_id: 1,
-        id: *id,
-        result: "result".to_owned(),
-    }
+    calls::completed(instance, *id)
 }
 
 /// What a message is known by in a history.
