@@ -49,6 +49,7 @@ pub const MUTATIONS: &[Broken] = &[
     (Mutation::NoTombstone, Kind::Shared, Where::Seed(34)),
     (Mutation::SplitCommit, Kind::Shared, Where::Seed(157)),
     (Mutation::ForgetHeard, Kind::Shared, Where::Seed(470)),
+    (Mutation::LeaveToOwners, Kind::Shared, Where::Seed(272)),
 ];
 
 /// How a broken engine was found.

@@ -60,3 +60,8 @@ fn a_result_that_is_answered_after_its_instance_was_deleted_is_not_queued() {
     is_clean(20_493);
     is_clean(42_449);
 }
+
+#[test]
+fn a_client_that_has_seen_a_result_does_not_see_less_next() {
+    is_clean(21_121);
+}

@@ -113,3 +113,8 @@ fn a_lease_that_was_prolonged_too_late_is_not_handed_out() {
 fn a_turn_that_another_rolled_forward_and_claimed_is_not_taken_for_free() {
     are_clean(&[61_345]);
 }
+
+#[test]
+fn nothing_stays_of_what_was_left_to_another_process() {
+    are_clean(&[90, 7_916]);
+}

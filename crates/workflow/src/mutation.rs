@@ -64,6 +64,8 @@ pub enum Mutation {
     SplitCommit,
     /// The head does not tell which messages were consumed.
     ForgetHeard,
+    /// What is another process's is left to it for ever.
+    LeaveToOwners,
     /// What is pending of a turn is not done by who finds it.
     LoseStaged,
 }
