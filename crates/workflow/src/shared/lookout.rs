@@ -1,33 +1,24 @@
 //! Asking the store for work that others queued, as long as somebody here waits for it.
 
-use crate::board::{Body, Covered, Hint, Letter, Sort, Task, Want, WorkWant};
+use super::look::{Found, look};
+use crate::board::{Want, WorkWant};
 use crate::chores;
 use crate::engine::Engine;
-use crate::outbox::{Fate, Origin};
-use crate::records::envelope::Envelope;
 use crate::records::member::Serves;
 use crate::records::queues::{self, work_topic};
-use crate::records::work::Activity;
-use crate::records::{instance_of, message};
-use crate::recover;
-use crate::shared::{Home, Shared, home_of, members};
+use crate::shared::{Shared, members};
 use duroxide::providers::TagFilter;
 use parking_lot::Mutex;
-use perennial_store::{DueQuery, Error, Key, Lane, Order, Place, Record, Result, Topics};
-use std::collections::HashSet;
+use perennial_store::{Order, Result, Topics};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tracing::warn;
 
-/// How many records one question asks for.
-const PAGE: usize = 64;
-/// How much may be known before no more is asked for.
-const ENOUGH: usize = 2_048;
 /// The shortest time between two questions: while others bring work.
-const BUSY_MS: u64 = 25;
+pub const BUSY_MS: u64 = 25;
 /// The longest, at first: when nobody brings any.
-const IDLE_MS: u64 = 1_150;
+const IDLE_MS: u64 = 1_050;
 /// The longest, when nobody has brought any for a while.
 const ASLEEP_MS: u64 = 4_600;
 /// After how long without work.
@@ -52,11 +43,11 @@ pub struct Lookout {
     looked: AtomicBool,
     hurry: AtomicBool,
     /// When somebody last asked, and was answered.
-    looked_ms: AtomicU64,
+    pub looked_ms: AtomicU64,
     /// Held by who asks because what it could take may be gone.
     asking: tokio::sync::Mutex<()>,
     /// Where the last question ended, if there was more: what stands in front may be nothing for us.
-    cursor: Mutex<Option<Order>>,
+    pub cursor: Mutex<Option<Order>>,
 }
 
 impl Lookout {
@@ -112,6 +103,11 @@ struct Rhythm {
 }
 
 impl Rhythm {
+    /// Whether nobody brings work, and it is not so long that questions are rare.
+    fn is_idle(&self) -> bool {
+        self.wait_ms == IDLE_MS
+    }
+
     fn next(&mut self, news: bool, now_ms: u64) -> Duration {
         if news {
             (self.wait_ms, self.since_ms) = (BUSY_MS, now_ms);
@@ -158,19 +154,28 @@ async fn keep_watch(engine: Weak<Engine>) {
             if engine.closed.load(Ordering::Acquire) {
                 return;
             }
+            let mut asked = false;
             if now_ms >= chores_at_ms {
-                chores_at_ms = now_ms + std::mem::replace(&mut chores_wait_ms, CHORES_MS);
                 engine.board.lock().0.forget_unwanted();
-                if let Err(error) = keep_house(&engine).await {
-                    warn!(%error, "chores are put off");
+                match keep_house(&engine, rhythm.is_idle()).await {
+                    Ok(House::Announced) => {}
+                    outcome => {
+                        chores_at_ms = now_ms + std::mem::replace(&mut chores_wait_ms, CHORES_MS);
+                        if let Err(error) = outcome {
+                            warn!(%error, "chores are put off");
+                        }
+                    }
                 }
+                asked = true;
             }
-            let found = match look(&engine, topics, turns).await {
-                Ok(found) => found,
-                Err(error) => {
+            // Who is idle asks one thing at a time.
+            let found = if asked && rhythm.is_idle() {
+                Found::default()
+            } else {
+                look(&engine, topics, turns).await.unwrap_or_else(|error| {
                     warn!(%error, "the store cannot be asked for work; trying again");
                     Found::default()
-                }
+                })
             };
             let hurry = shared.lookout.hurry.swap(false, Ordering::Relaxed);
             let now_ms = engine.clock.now_ms();
@@ -181,14 +186,25 @@ async fn keep_watch(engine: Weak<Engine>) {
     }
 }
 
-/// Does chores; who looks for them meets the others who work on the store.
-async fn keep_house(engine: &Arc<Engine>) -> Result<()> {
-    members::announce(engine).await?;
+/// What was done in the house.
+enum House {
+    /// This process has announced itself; chores are still to be looked for.
+    Announced,
+    /// All that there was.
+    Kept,
+}
+
+/// Announces this process, if it is time to, and does chores: who looks for them meets the others who work on the store.
+/// Only one of both, if there is time.
+async fn keep_house(engine: &Arc<Engine>, leisurely: bool) -> Result<House> {
+    if members::announce(engine).await? && leisurely {
+        return Ok(House::Announced);
+    }
     chores::round(engine).await?;
     if let Some(shared) = &engine.shared {
         shared.members.met_all();
     }
-    Ok(())
+    Ok(House::Kept)
 }
 
 fn wanted(engine: &Engine) -> Option<(Topics, bool)> {
@@ -254,182 +270,4 @@ pub async fn look_now(engine: &Arc<Engine>, want: &Want) -> bool {
         None => false,
         Some((topics, turns)) => look(engine, topics, turns).await.is_ok_and(|found| found.news > 0),
     }
-}
-
-/// What an answer of the store brought.
-#[derive(Clone, Copy, Debug, Default)]
-struct Found {
-    /// How much was new.
-    news: usize,
-    /// When something may be taken that is left to others until then.
-    again_ms: Option<u64>,
-    /// Whether there is more to do than the answer tells.
-    backlog: bool,
-}
-
-impl Found {
-    /// Something is left to others until this time.
-    fn left_until(&mut self, until_ms: u64) {
-        self.again_ms = Some(self.again_ms.map_or(until_ms, |again_ms| again_ms.min(until_ms)));
-    }
-
-    /// How long to wait before the next question.
-    fn soon(&self, wait: Duration, now_ms: u64) -> Duration {
-        let again = self
-            .again_ms
-            .map(|again_ms| again_ms.saturating_sub(now_ms).max(BUSY_MS));
-        again.map_or(wait, |again_ms| wait.min(Duration::from_millis(again_ms)))
-    }
-}
-
-/// Asks the store for work and puts it on the board. What it does not tell of any more is taken off.
-async fn look(engine: &Arc<Engine>, topics: Topics, turns: bool) -> Result<Found> {
-    let mut found = Found::default();
-    let Some(shared) = &engine.shared else { return Ok(found) };
-    if engine.board.lock().0.known() > ENOUGH {
-        return Ok(found);
-    }
-    let after = *shared.lookout.cursor.lock();
-    let until_ms = engine.clock.now_ms();
-    let covered = Covered {
-        topics: &topics,
-        after,
-        until_ms,
-    };
-    let hints = engine.board.lock().0.hints(&covered);
-    let query = DueQuery {
-        topics: topics.clone(),
-        after,
-        ..DueQuery::new(&Lane::new(queues::READY), until_ms, PAGE)
-    };
-    let page = engine.parts.due_outlined(&query).await?;
-    shared.lookout.looked_ms.store(until_ms, Ordering::Relaxed);
-    let last = page.records.last().and_then(|record| record.place.as_ref());
-    let end = last.filter(|_| page.more).map(|place| place.order);
-    *shared.lookout.cursor.lock() = end;
-    forget_untold(engine, hints, &page.records, end);
-    found.backlog = page.more;
-    for record in page.records {
-        learn(engine, record, turns, &mut found).await?;
-    }
-    if found.backlog && found.news == 0 {
-        // There is more to do, for this process too.
-        found.left_until(0);
-    }
-    Ok(found)
-}
-
-/// Takes off the board what an answer does not tell of that goes up to the order `end`.
-fn forget_untold(engine: &Engine, mut hints: Vec<Hint>, told: &[Record], end: Option<Order>) {
-    let told: HashSet<&Key> = told.iter().map(|record| &record.key).collect();
-    // Of what came at the very end, some may be left for the next answer.
-    hints.retain(|hint| end.is_none_or(|end| hint.order < end) && !told.contains(&hint.key));
-    if !hints.is_empty() {
-        engine.board.lock().0.forget_hints(hints);
-    }
-}
-
-/// Puts a queued record on the board; one that cannot be read is set aside, in nobody's way.
-async fn learn(engine: &Arc<Engine>, mut record: Record, turns: bool, found: &mut Found) -> Result<()> {
-    let Some(place) = record.place.clone() else {
-        return Ok(());
-    };
-    engine.orders.pass(place.order);
-    if engine.board.lock().0.is_known(&record, place.order) {
-        return Ok(());
-    }
-    let is_message = record.key.id.below(&message::root()).is_some();
-    if is_message && !turns {
-        return Ok(());
-    }
-    if let Some(until_ms) = left_alone(engine, &record, is_message, found.backlog) {
-        found.left_until(until_ms);
-        return Ok(());
-    }
-    if record.body.is_empty() && is_message {
-        found.news += usize::from(learn_letter(engine, record, place, None));
-        return Ok(());
-    }
-    if record.body.is_empty() {
-        record = match engine.store.get(&record.key).await? {
-            // Another process may have claimed it since the store told that it was due.
-            Some(whole) if whole.version == record.version => whole,
-            _ => return Ok(()),
-        };
-    }
-    let envelope = match Envelope::open(&record) {
-        Ok(envelope) => envelope,
-        Err(why @ Error::Corrupt(_)) => {
-            let lane = if is_message { queues::TURN } else { queues::WORK };
-            match recover::quarantine(engine, record, place, lane, &why).await {
-                // Another process was faster.
-                Ok(()) | Err(Error::Conflict { .. }) => return Ok(()),
-                Err(other) => return Err(other),
-            }
-        }
-        Err(other) => return Err(other),
-    };
-    let bytes = record.body.len();
-    let news = match Activity::of(&envelope.item) {
-        Some(activity) => {
-            let foreign = engine.is_foreign(activity.tag.as_deref(), place.order);
-            let task = Task {
-                key: record.key,
-                version: record.version,
-                activity,
-                attempts: envelope.attempts,
-                noted: envelope.attempts,
-                old: false,
-                body: engine.body(envelope.item, bytes),
-                due_ms: place.due_ms,
-                reserved_ms: 0,
-                foreign,
-            };
-            let (mut board, now_ms) = engine.board.lock();
-            board.learn_task(place.order, task, now_ms)
-        }
-        None => turns && learn_letter(engine, record, place, Some(envelope)),
-    };
-    found.news += usize::from(news);
-    Ok(())
-}
-
-/// Until when something is left to others: to who works on the instance, or to whose it is.
-fn left_alone(engine: &Engine, record: &Record, is_message: bool, backlog: bool) -> Option<u64> {
-    let now_ms = engine.clock.now_ms();
-    let shared = engine.shared.as_ref()?;
-    let instance = instance_of(&record.key.partition);
-    let is_home = is_message && home_of(engine, shared, instance) == Home::Here;
-    let by_affinity = shared.members.left_until(&shared.owner, record, backlog, now_ms);
-    by_affinity.filter(|_| !is_home).or_else(|| {
-        let (board, now_ms) = engine.board.lock();
-        board.left_alone_until(instance, now_ms).filter(|_| is_message)
-    })
-}
-
-/// Puts a message on the board; one that is large is not opened for that.
-fn learn_letter(engine: &Engine, record: Record, place: Place, envelope: Option<Envelope>) -> bool {
-    let instance: Arc<str> = Arc::from(instance_of(&record.key.partition));
-    let attempts = envelope.as_ref().map_or(0, |envelope| envelope.attempts);
-    let sort = envelope
-        .as_ref()
-        .map_or(Sort::Other, |envelope| Sort::of(&envelope.item));
-    let from = envelope.and_then(|envelope| envelope.from);
-    let letter = Letter {
-        id: record.key.id,
-        version: record.version,
-        due_ms: place.due_ms,
-        attempts,
-        noted: attempts,
-        old: false,
-        certain: false,
-        since: None,
-        from: from.map(|from| Arc::new(Origin::new(from, Fate::Unknown))),
-        sort,
-        // It is read when its instance is claimed.
-        body: Body::Stored,
-    };
-    let pin = engine.known_pin(&instance);
-    let (mut board, now_ms) = engine.board.lock();
-    board.learn_letter(&instance, place.order, letter, pin, now_ms)
 }

@@ -149,9 +149,11 @@ fn precede<'a>(me: &str, others: impl Iterator<Item = &'a str>, what: u64) -> u6
     others.filter(|other| score(other) > mine).count() as u64
 }
 
-/// Announces this process, if it is time to.
-pub async fn announce(engine: &Arc<Engine>) -> Result<()> {
-    let Some(shared) = &engine.shared else { return Ok(()) };
+/// Announces this process, if it is time to; tells whether it was.
+pub async fn announce(engine: &Arc<Engine>) -> Result<bool> {
+    let Some(shared) = &engine.shared else {
+        return Ok(false);
+    };
     let now_ms = engine.clock.now_ms();
     let serves = {
         let state = shared.members.state.lock();
@@ -159,7 +161,7 @@ pub async fn announce(engine: &Arc<Engine>) -> Result<()> {
             *serves == state.serves && *at_ms <= now_ms && now_ms < at_ms.saturating_add(EVERY_MS)
         };
         if state.said.as_ref().is_some_and(is_said) {
-            return Ok(());
+            return Ok(false);
         }
         state.serves.clone()
     };
@@ -171,7 +173,7 @@ pub async fn announce(engine: &Arc<Engine>) -> Result<()> {
     let draft = member.draft(engine.next_order())?;
     engine.commit(Commit::new(vec![Op::Put(draft)])).await?;
     shared.members.state.lock().said = Some((serves, now_ms));
-    Ok(())
+    Ok(true)
 }
 
 /// Somebody has announced itself; or has not for so long that it is gone.

@@ -9,6 +9,7 @@ mod foresight;
 mod handover;
 mod home;
 pub mod joint;
+mod look;
 mod lookout;
 mod members;
 
