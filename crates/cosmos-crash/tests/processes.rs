@@ -65,7 +65,13 @@ async fn run_all(driver: &Arc<Driver>, cases: &[Case]) -> Result<BTreeMap<String
 /// Waits until nothing is stored but bookkeeping and what is kept for a while on purpose; returns what else there is.
 async fn left_over(arena: &Arena) -> Documents {
     let stays = |kind: &str| {
-        let kept = ["%", "chores sessions", "chores strays", "chores tombs"];
+        let kept = [
+            "%",
+            "chores members",
+            "chores sessions",
+            "chores strays",
+            "chores tombs",
+        ];
         kept.iter().any(|start| kind.starts_with(start))
     };
     let began = Instant::now();

@@ -97,10 +97,10 @@ async fn hellos(at_once: usize, workflows: usize) {
     };
     let spent = crowd.spend(work).await;
     println!("{workflows} workflows, {at_once} at once: {spent:?}");
-    // One process alone: 6 writes and 1 query each.
-    assert!(spent.writes <= workflows * 15 / 2, "{spent:?}");
-    assert!(spent.queries <= workflows * 3, "{spent:?}");
-    assert!(spent.lost <= workflows * 3 / 4, "{spent:?}");
+    // One process alone: 6 writes and 1 query each. Four that get into each other's way: 12 and 6.
+    assert!(spent.writes <= workflows * 9, "{spent:?}");
+    assert!(spent.queries <= workflows * 9 / 2, "{spent:?}");
+    assert!(spent.lost <= workflows, "{spent:?}");
     crowd.leave().await;
 }
 

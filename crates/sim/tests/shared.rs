@@ -101,7 +101,7 @@ fn a_tree_is_deleted_whole_although_a_child_is_too_new_to_be_seen() {
 
 #[test]
 fn a_deletion_that_is_decided_is_not_taken_back_on_the_word_of_an_old_answer() {
-    are_clean(&[12_445]);
+    are_clean(&[12_445, 27_382]);
 }
 
 #[test]

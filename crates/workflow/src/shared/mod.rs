@@ -133,5 +133,6 @@ pub async fn leave(engine: &Engine) -> Result<()> {
     for (instance, reservation) in reserved {
         crate::turn::release(engine, &instance, &reservation.snapshot).await?;
     }
-    members::leave(engine).await
+    members::leave(engine).await;
+    Ok(())
 }

@@ -37,19 +37,35 @@ pub async fn carry_out(engine: &Arc<Engine>, coordinator: &str, by: &str) -> Res
 /// from an instance that has come to the same name since.
 async fn remove(engine: &Arc<Engine>, instance: &str, by: &str) -> Result<()> {
     for _ in 0..TRIES {
-        let found = head_of(engine, instance).await?;
-        let condemned = |head: &Head| head.condemned.as_ref().is_some_and(|mark| mark.by == by);
-        let Some((head, version)) = found.filter(|(head, _)| condemned(head)) else {
+        let Some((head, version)) = condemned(engine, instance, by).await? else {
             engine.cache.forget(instance, slot_of(instance));
             return Ok(());
         };
         let flushed = !outbox::is_needed(engine) || outbox::flush(engine, &partition(instance)).await?;
-        if !flushed || !take(engine, instance, &head, version).await? {
-            engine.clock.sleep(WAIT).await;
+        if flushed && take(engine, instance, &head, version).await? {
+            engine.cache.forget(instance, slot_of(instance));
+            return Ok(());
         }
+        engine.clock.sleep(WAIT).await;
     }
     let why = format!("{instance} is too busy to be removed: trying again later");
     Err(Error::Unavailable(why))
+}
+
+/// The head of an instance, if it bears the mark of this deletion. Where many processes share the store, an answer without
+/// the mark may be older than the mark: who believed it would leave the instance behind.
+async fn condemned(engine: &Engine, instance: &str, by: &str) -> Result<Option<(Head, Version)>> {
+    let is_marked = |(head, _): &(Head, Version)| head.condemned.as_ref().is_some_and(|mark| mark.by == by);
+    let found = head_of(engine, instance).await?.filter(is_marked);
+    if found.is_some() || engine.shared.is_none() {
+        return Ok(found);
+    }
+    match engine.commit(Commit::new(vec![Op::Absent(Head::key(instance))])).await {
+        Ok(_) => Ok(None),
+        // What is read from now on is as new as this answer.
+        Err(Error::Conflict { .. }) => Ok(head_of(engine, instance).await?.filter(is_marked)),
+        Err(other) => Err(other),
+    }
 }
 
 /// Removes all there is; `false` if something came in between.

@@ -1,0 +1,77 @@
+//! Announcing this process, meeting others, taking leave.
+
+use crate::engine::Engine;
+use crate::records::decode;
+use crate::records::member::{Member, Serves};
+use perennial_store::{Commit, Error, Op, Record, Result};
+use std::sync::Arc;
+use tracing::debug;
+
+/// How often a process announces itself.
+const EVERY_MS: u64 = 30_000;
+/// How long it is believed to live: longer than two announcements are apart.
+pub const LIFE_MS: u64 = 75_000;
+
+/// Announces this process, if it is time to; tells whether it was.
+pub async fn announce(engine: &Arc<Engine>) -> Result<bool> {
+    let Some(shared) = &engine.shared else {
+        return Ok(false);
+    };
+    let now_ms = engine.clock.now_ms();
+    let serves = {
+        let state = shared.members.state.lock();
+        let is_said = |(serves, at_ms): &(Serves, u64)| {
+            *serves == state.serves && *at_ms <= now_ms && now_ms < at_ms.saturating_add(EVERY_MS)
+        };
+        if state.said.as_ref().is_some_and(is_said) {
+            return Ok(false);
+        }
+        state.serves.clone()
+    };
+    let member = Member {
+        process: Arc::clone(&shared.owner),
+        until_ms: now_ms + LIFE_MS,
+        serves: serves.clone(),
+    };
+    let draft = member.draft(engine.next_order())?;
+    engine.commit(Commit::new(vec![Op::Put(draft)])).await?;
+    shared.members.state.lock().said = Some((serves, now_ms));
+    Ok(true)
+}
+
+/// Somebody has announced itself; or has not for so long that it is gone.
+pub async fn meet(engine: &Arc<Engine>, record: Record) -> Result<()> {
+    let Some(shared) = &engine.shared else { return Ok(()) };
+    let member: Member = decode(&record)?;
+    if member.process == shared.owner {
+        return Ok(());
+    }
+    if member.until_ms > engine.clock.now_ms() {
+        let mut state = shared.members.state.lock();
+        let met = state.rounds;
+        state.others.insert(Arc::clone(&member.process), (member, met));
+        return Ok(());
+    }
+    shared.members.state.lock().others.remove(&member.process);
+    debug!(process = %member.process, "a process that worked on the store is gone");
+    match engine
+        .commit(Commit::new(vec![Op::Delete(record.key, record.version)]))
+        .await
+    {
+        // It lives, or somebody else was faster.
+        Ok(_) | Err(Error::Conflict { .. }) => Ok(()),
+        Err(other) => Err(other),
+    }
+}
+
+/// Lets the others know that this process does not work on the store any more.
+pub async fn leave(engine: &Engine) {
+    let Some(shared) = &engine.shared else { return };
+    if shared.members.state.lock().said.take().is_none() {
+        return;
+    }
+    let gone = Op::Remove(Member::key(&shared.owner));
+    if let Err(error) = engine.commit(Commit::new(vec![gone])).await {
+        debug!(%error, "the others will notice by themselves that this process is gone");
+    }
+}
