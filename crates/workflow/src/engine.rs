@@ -294,12 +294,14 @@ impl Engine {
         Some(gate.lock_owned().await)
     }
 
-    /// Makes the lease that a token names last `extend` from now, and tells what it is on.
+    /// Makes the lease that a token names last `extend` from now, and tells what it is on. If the clock was put back since
+    /// others were told of it, at `told_ms`, it lasts as long as they were told.
     pub fn renew_lease(
         &self,
         operation: &'static str,
         token: &str,
         extend: Duration,
+        told_ms: u64,
         admits: impl Fn(&Subject) -> bool,
     ) -> Result<Subject, ProviderError> {
         let dead = || error::dead_token(operation);
@@ -314,7 +316,7 @@ impl Engine {
             return Err(dead());
         }
         let subject = claim.subject.clone();
-        board.extend(id, later(now_ms, extend));
+        board.extend(id, later(now_ms.max(told_ms), extend));
         Ok(subject)
     }
 

@@ -4,7 +4,7 @@ use super::Inner;
 use super::alarms::{Alarm, AlarmKey};
 use duroxide::providers::TagFilter;
 use perennial_store::Order;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 #[derive(Default)]
@@ -41,7 +41,7 @@ pub struct Tenure {
 /// All sessions.
 #[derive(Default)]
 pub struct Sessions {
-    sessions: HashMap<Arc<str>, Session>,
+    sessions: BTreeMap<Arc<str>, Session>,
     /// Sessions with ready activities, by the oldest of them.
     ready: BTreeSet<(Order, Arc<str>)>,
 }

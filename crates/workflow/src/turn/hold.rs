@@ -69,15 +69,17 @@ fn put_back(engine: &Engine, id: ClaimId, delay: Option<Duration>, ignore_attemp
 /// Makes a lease on a turn last `extend` from now.
 pub async fn renew(engine: &Arc<Engine>, token: &str, extend: Duration) -> Result<(), ProviderError> {
     const OPERATION: &str = "renew_orchestration_item_lock";
+    let mut told_ms = 0;
     if engine.shared.is_some() {
         let dead = || dead_token(OPERATION);
         let id = engine.board.claim_of(token).ok_or_else(dead)?;
         let engine = Arc::clone(engine);
         // Who does not wait for the answer any more must not leave the claim behind as it is while it is written.
-        Shield::new(async move {
+        told_ms = Shield::new(async move {
             loop {
+                let now_ms = engine.clock.now_ms();
                 match prolong(&engine, id, extend).await {
-                    Ok(true) => return Ok(()),
+                    Ok(true) => return Ok(now_ms),
                     Ok(false) => return Err(dead()),
                     // The runtime does not try again.
                     Err(error) if error.is_transient() => engine.clock.sleep(BREATHER).await,
@@ -88,7 +90,7 @@ pub async fn renew(engine: &Arc<Engine>, token: &str, extend: Duration) -> Resul
         .await?;
     }
     let is_turn = |subject: &Subject| matches!(subject, Subject::Turn { .. });
-    engine.renew_lease(OPERATION, token, extend, is_turn)?;
+    engine.renew_lease(OPERATION, token, extend, told_ms, is_turn)?;
     Ok(())
 }
 

@@ -119,17 +119,18 @@ fn put_back(engine: &Engine, id: ClaimId, delay: Option<Duration>, ignore_attemp
 /// worker learns of it.
 pub async fn renew(engine: &Arc<Engine>, token: &str, extend: Duration) -> Result<(), ProviderError> {
     const OPERATION: &str = "renew_work_item_lock";
+    let mut told_ms = 0;
     if engine.shared.is_some() {
         let dead = || dead_token(OPERATION);
         let id = engine.board.claim_of(token).ok_or_else(dead)?;
         let engine = Arc::clone(engine);
         // Who does not wait for the answer any more must not leave the claim behind as it is while it is written.
-        Shield::new(async move {
+        told_ms = Shield::new(async move {
             loop {
                 let now_ms = engine.clock.now_ms();
                 let due_ms = shared::until(now_ms, extend);
                 match rewrite(&engine, id, due_ms, 0, |claim| claim.until_ms > now_ms).await {
-                    Ok(true) => return Ok(()),
+                    Ok(true) => return Ok(now_ms),
                     Ok(false) => return Err(dead()),
                     // The runtime gives up an activity whose lease is not renewed, and removes it if it is still its own.
                     Err(error) if error.is_transient() => engine.clock.sleep(BREATHER).await,
@@ -140,7 +141,7 @@ pub async fn renew(engine: &Arc<Engine>, token: &str, extend: Duration) -> Resul
         .await?;
     }
     let is_work = |subject: &Subject| matches!(subject, Subject::Work { .. });
-    let subject = engine.renew_lease(OPERATION, token, extend, is_work)?;
+    let subject = engine.renew_lease(OPERATION, token, extend, told_ms, is_work)?;
     if let Subject::Work { order } = subject {
         let (mut board, now_ms) = engine.board.lock();
         let session = board.work().task(order).and_then(|task| task.activity.session.clone());

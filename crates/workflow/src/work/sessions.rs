@@ -5,7 +5,7 @@ use crate::queued::written;
 use crate::records::decode;
 use crate::records::session::Session;
 use perennial_store::{Commit, Error, Op, Record, Result, Version};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 const TRIES: usize = 8;
 
 /// The sessions whose records this process wrote last.
-pub type Held = Mutex<HashMap<Arc<str>, (Session, Version)>>;
+pub type Held = Mutex<BTreeMap<Arc<str>, (Session, Version)>>;
 
 /// What became of the attempt to hold a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
