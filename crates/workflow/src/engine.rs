@@ -11,6 +11,7 @@ use crate::outbox::{Lines, Outbox};
 use crate::records::head::Head;
 use crate::records::partition;
 use crate::records::queues::Queues;
+use crate::records::work::Activity;
 use crate::redo;
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -148,12 +149,11 @@ impl Engine {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Whether an activity is another process's to work at, as far as it is anybody's.
-    pub fn is_foreign(&self, tag: Option<&str>, order: Order) -> bool {
+    /// Whether an activity is another process's to work at, as far as it is anybody's. One of a session is its holder's.
+    pub fn is_foreign(&self, activity: &Activity, order: Order) -> bool {
         let now_ms = self.clock.now_ms();
-        self.shared
-            .as_ref()
-            .is_some_and(|shared| shared.is_foreign(tag, order, now_ms))
+        let by_order = |shared: &Shared| shared.is_foreign(activity.tag.as_deref(), order, now_ms);
+        activity.session.is_none() && self.shared.as_ref().is_some_and(by_order)
     }
 
     /// The next order of arrival.

@@ -103,7 +103,7 @@ impl Offer {
             Some(_) => Body::Held(Arc::new(item)),
             None => engine.body(item, draft.body.len()),
         };
-        let foreign = reserved_ms == 0 && engine.is_foreign(activity.tag.as_deref(), order);
+        let foreign = reserved_ms == 0 && engine.is_foreign(&activity, order);
         Ok(Some((
             Self {
                 order,

@@ -44,7 +44,8 @@ async fn a08_a_batch_that_fails_names_the_operation() {
 async fn a18_a_fetch_that_was_dropped_holds_nothing() {
     let room = Room::new().await;
     let (here, there) = (room.workflows().await, room.workflows().await);
-    for n in 0..4 {
+    let mut dropped = 0;
+    for n in 0..8 {
         let name = format!("i{n}");
         send(&there, start(&name)).await;
         room.server.set_latency(Latency {
@@ -53,12 +54,19 @@ async fn a18_a_fetch_that_was_dropped_holds_nothing() {
         });
         let fetch = here.fetch_orchestration_item(LEASE, SOON, None);
         // Somewhere between the question and the claim.
-        tokio::time::timeout(ms(20 + 25 * n), fetch).await.ok();
+        let fetched = tokio::time::timeout(ms(20 + 12 * n), fetch).await;
         room.server.set_latency(Latency::default());
-        let (item, token, _) = turn(&here).await;
+        let (item, token, _) = match fetched {
+            Ok(fetched) => fetched.unwrap().expect("a turn comes"),
+            Err(_) => {
+                dropped += 1;
+                turn(&here).await
+            }
+        };
         assert_eq!(item.instance, name);
         Ack::first(&name).status("Completed").send(&here, &token).await.unwrap();
     }
+    assert!(dropped > 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

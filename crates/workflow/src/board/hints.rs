@@ -26,6 +26,10 @@ impl Elsewhere {
         if self.instances.len() >= MANY {
             self.instances.retain(|_, (_, forget_ms)| *forget_ms > now_ms);
         }
+        if self.instances.len() >= MANY {
+            // Who does not know tries, and is told.
+            self.instances.clear();
+        }
         let forget_ms = until_ms.max(now_ms + REMEMBERED_MS);
         self.instances.insert(Arc::clone(instance), (until_ms, forget_ms));
     }

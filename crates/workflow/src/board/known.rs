@@ -2,7 +2,7 @@
 
 use super::mailbox::{Letter, Mailbox};
 use super::waiters::Want;
-use super::work::Task;
+use super::work::{Task, WorkWant};
 use super::{Inner, Pin, Window};
 use crate::outbox::Origin;
 use crate::records::instance_of;
@@ -226,6 +226,14 @@ impl Inner {
             self.refresh(&instance);
             self.drop_if_idle(&instance);
         }
+    }
+
+    /// Whether a worker who waits here holds a session.
+    pub fn holds_session(&self, session: &str, now_ms: u64) -> bool {
+        self.waiters.wants().any(|want| match want {
+            Want::Work(WorkWant { owner: Some(owner), .. }) => self.sessions.is_held_by(session, owner, now_ms),
+            _ => false,
+        })
     }
 
     /// What those want who wait.

@@ -63,6 +63,12 @@ impl Sessions {
         self.ready.first().map(|(order, _)| *order)
     }
 
+    /// Whether a worker holds a session.
+    pub fn is_held_by(&self, session: &str, owner: &str, now_ms: u64) -> bool {
+        let session = self.sessions.get(session);
+        session.is_some_and(|session| session.until_ms > now_ms && session.owner.as_deref() == Some(owner))
+    }
+
     /// Whether a worker may take activities of a session.
     pub fn admits(&self, session: &str, owner: &str, now_ms: u64) -> bool {
         self.sessions

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 const PREFIX: &str = "mem:";
 
-/// A process that works on the store.
+/// A process that works on the store. It lives as long as it writes this again and again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// Its name.
     pub process: Arc<str>,
-    /// Until when it is believed to live.
-    pub until_ms: u64,
+    /// When it wrote this, by its own clock.
+    pub said_ms: u64,
     /// What it works at.
     pub serves: Serves,
 }

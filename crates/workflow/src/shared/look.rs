@@ -106,10 +106,14 @@ async fn learn(engine: &Arc<Engine>, mut record: Record, turns: bool, found: &mu
     if is_message && !turns {
         return Ok(());
     }
-    if let Some(until_ms) = left_alone(engine, &record, is_message, found.backlog) {
+    // What is large is not opened to learn of its session.
+    if (is_message || record.body.is_empty())
+        && let Some(until_ms) = left_alone(engine, &record, None, found.backlog)
+    {
         found.left_until(until_ms);
         return Ok(());
     }
+    let outlined = record.body.is_empty();
     if record.body.is_empty() && is_message {
         found.news += usize::from(learn_letter(engine, record, place, None));
         return Ok(());
@@ -136,7 +140,11 @@ async fn learn(engine: &Arc<Engine>, mut record: Record, turns: bool, found: &mu
     let bytes = record.body.len();
     let news = match Activity::of(&envelope.item) {
         Some(activity) => {
-            let foreign = engine.is_foreign(activity.tag.as_deref(), place.order);
+            if !outlined && let Some(until_ms) = left_alone(engine, &record, Some(&activity), found.backlog) {
+                found.left_until(until_ms);
+                return Ok(());
+            }
+            let foreign = engine.is_foreign(&activity, place.order);
             let task = Task {
                 key: record.key,
                 version: record.version,
@@ -159,16 +167,24 @@ async fn learn(engine: &Arc<Engine>, mut record: Record, turns: bool, found: &mu
 }
 
 /// Until when something is left to others: to who works on the instance, or to whose it is.
-fn left_alone(engine: &Engine, record: &Record, is_message: bool, backlog: bool) -> Option<u64> {
-    let now_ms = engine.clock.now_ms();
+fn left_alone(engine: &Engine, record: &Record, activity: Option<&Activity>, backlog: bool) -> Option<u64> {
     let shared = engine.shared.as_ref()?;
+    let (board, now_ms) = engine.board.lock();
     let instance = instance_of(&record.key.partition);
-    let is_home = is_message && home_of(engine, shared, instance) == Home::Here;
-    let by_affinity = shared.members.left_until(&shared.owner, record, backlog, now_ms);
-    by_affinity.filter(|_| !is_home).or_else(|| {
-        let (board, now_ms) = engine.board.lock();
-        board.left_alone_until(instance, now_ms).filter(|_| is_message)
-    })
+    let is_message = record.key.id.below(&message::root()).is_some();
+    let session = activity.and_then(|activity| activity.session.as_deref());
+    let is_ours = if is_message {
+        home_of(engine, shared, instance) == Home::Here
+    } else {
+        session.is_some_and(|session| board.holds_session(session, now_ms))
+    };
+    let by_affinity = || {
+        shared
+            .members
+            .left_until(&shared.owner, record, session, backlog, now_ms)
+    };
+    let by_claim = || board.left_alone_until(instance, now_ms).filter(|_| is_message);
+    if is_ours { None } else { by_affinity() }.or_else(by_claim)
 }
 
 /// Puts a message on the board; one that is large is not opened for that.

@@ -14,11 +14,13 @@ use crate::mutation::{self, Mutation};
 use crate::records::member::{Member, Serves};
 use crate::records::queues;
 use parking_lot::Mutex;
-use perennial_store::{Key, Order, Record, Slot};
+use perennial_store::{Key, Order, Record, Slot, Version};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
+/// How long a process is believed to live that says nothing new: longer than two announcements are apart.
+const LIFE_MS: u64 = 75_000;
 /// How long each of those who come before this process is waited for.
 pub const PATIENCE_MS: u64 = 200;
 /// How many of them.
@@ -42,14 +44,53 @@ struct State {
     serves: Serves,
     /// What it said last, and when.
     said: Option<(Serves, u64)>,
-    /// Everybody else, and which round of chores last told of them.
-    others: BTreeMap<Arc<str>, (Member, u64)>,
+    others: BTreeMap<Arc<str>, Other>,
+    /// How many rounds of chores have ended.
     rounds: u64,
     /// When something was first seen that is another's.
     sights: HashMap<Key, u64>,
 }
 
+/// Another process that works on the store.
+struct Other {
+    serves: Serves,
+    /// Its record as it was last seen, and since when.
+    version: Version,
+    since_ms: u64,
+    /// The round of chores that last told of it.
+    round: u64,
+}
+
+impl Other {
+    /// Whether it is believed to live.
+    fn lives(&self, now_ms: u64) -> bool {
+        now_ms < self.since_ms.saturating_add(LIFE_MS)
+    }
+}
+
 impl Members {
+    /// A process has announced itself; tells whether it lives: it does not if it has said nothing new for too long. That is
+    /// measured by the clock here, but for one that is met for the first time, which may have been silent before.
+    fn met(&self, member: Member, version: Version, now_ms: u64) -> bool {
+        let mut state = self.state.lock();
+        let round = state.rounds;
+        let since_ms = match state.others.get(&member.process) {
+            Some(known) if known.version == version => known.since_ms,
+            Some(_) => now_ms,
+            None => member.said_ms,
+        };
+        let other = Other {
+            serves: member.serves,
+            version,
+            // If a clock is ahead or is put back, nobody lives longer by that.
+            since_ms: since_ms.min(now_ms),
+            round,
+        };
+        let lives = other.lives(now_ms);
+        state.others.insert(member.process, other);
+        lives
+    }
+
     /// Somebody here serves these.
     pub fn serve(&self, serves: &Serves) {
         let mut state = self.state.lock();
@@ -65,15 +106,22 @@ impl Members {
     pub fn met_all(&self) {
         let mut state = self.state.lock();
         let round = std::mem::take(&mut state.rounds);
-        state.others.retain(|_, (_, met)| *met == round);
+        state.others.retain(|_, other| other.round == round);
         state.rounds = round + 1;
     }
 
-    /// Until when this process leaves something to others; `None` if it may take it. `backlog` says that there is more to do
-    /// than the store told.
-    pub fn left_until(&self, me: &str, record: &Record, backlog: bool, now_ms: u64) -> Option<u64> {
+    /// Until when this process leaves something to others; `None` if it may take it. An activity goes by its `session` if it
+    /// has one. `backlog` says that there is more to do than the store told.
+    pub fn left_until(
+        &self,
+        me: &str,
+        record: &Record,
+        session: Option<&str>,
+        backlog: bool,
+        now_ms: u64,
+    ) -> Option<u64> {
         let mut state = self.state.lock();
-        let rank = state.rank(me, record, now_ms);
+        let rank = state.rank(me, record, session, now_ms);
         if rank == 0 {
             return None;
         }
@@ -116,19 +164,20 @@ impl Members {
 impl State {
     /// The others who take what stands in this topic.
     fn others_for(&self, topic: &str, now_ms: u64) -> impl Iterator<Item = &str> {
-        let others = self.others.values().map(|(other, _)| other);
-        let takes = move |other: &&Member| other.until_ms > now_ms && other.serves.takes(topic);
-        others.filter(takes).map(|other| &*other.process)
+        let takes = move |other: &Other| other.lives(now_ms) && other.serves.takes(topic);
+        let others = self.others.iter().filter(move |(_, other)| takes(other));
+        others.map(|(process, _)| &**process)
     }
 
     /// How many come before this process to work at something. Until it has announced itself, it looks at nobody.
-    fn rank(&self, me: &str, record: &Record, now_ms: u64) -> u64 {
+    fn rank(&self, me: &str, record: &Record, session: Option<&str>, now_ms: u64) -> u64 {
         let Some(place) = record.place.as_ref().filter(|_| self.said.is_some()) else {
             return 0;
         };
         let topic = place.lane.topic.as_deref().unwrap_or_default();
         if topic != queues::TURN {
-            return precede(me, self.others_for(topic, now_ms), place.order.0);
+            let what = session.map_or(place.order.0, |session| xxh3_64(session.as_bytes()));
+            return precede(me, self.others_for(topic, now_ms), what);
         }
         let maker = record.key.id.as_str().rsplit('/').next().unwrap_or_default();
         if maker == me {

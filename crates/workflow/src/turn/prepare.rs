@@ -216,7 +216,6 @@ async fn note(engine: &Arc<Engine>, taken: &Taken) -> Result<(), Error> {
         .iter()
         .filter(|(_, letter)| letter.old || letter.attempts > 1)
     {
-        let _key = message::key(&taken.instance, &letter.id);
         let item = match &letter.body {
             Body::Held(item) => Arc::clone(item),
             Body::Stored => match message::read(&*engine.store, &taken.instance, &letter.id).await? {

@@ -9,8 +9,6 @@ use tracing::debug;
 
 /// How often a process announces itself.
 const EVERY_MS: u64 = 30_000;
-/// How long it is believed to live: longer than two announcements are apart.
-pub const LIFE_MS: u64 = 75_000;
 
 /// Announces this process, if it is time to; tells whether it was.
 pub async fn announce(engine: &Arc<Engine>) -> Result<bool> {
@@ -30,7 +28,7 @@ pub async fn announce(engine: &Arc<Engine>) -> Result<bool> {
     };
     let member = Member {
         process: Arc::clone(&shared.owner),
-        until_ms: now_ms + LIFE_MS,
+        said_ms: now_ms,
         serves: serves.clone(),
     };
     let draft = member.draft(engine.next_order())?;
@@ -46,14 +44,11 @@ pub async fn meet(engine: &Arc<Engine>, record: Record) -> Result<()> {
     if member.process == shared.owner {
         return Ok(());
     }
-    if member.until_ms > engine.clock.now_ms() {
-        let mut state = shared.members.state.lock();
-        let met = state.rounds;
-        state.others.insert(Arc::clone(&member.process), (member, met));
+    let now_ms = engine.clock.now_ms();
+    if shared.members.met(member, record.version.clone(), now_ms) {
         return Ok(());
     }
-    shared.members.state.lock().others.remove(&member.process);
-    debug!(process = %member.process, "a process that worked on the store is gone");
+    debug!(key = %record.key, "a process that worked on the store is gone");
     match engine
         .commit(Commit::new(vec![Op::Delete(record.key, record.version)]))
         .await
