@@ -200,7 +200,13 @@ async fn hello_world_takes_four_requests() {
     let process = Process::new(&database(), 2).await;
     let requests = process.cost("hello", "Hello", "world").await;
     show("hello-world", &requests);
-    assert_eq!(requests.len(), 4, "{requests:#?}");
+    let expected = [
+        "commit +head",
+        "commit ~head +page +work",
+        "commit -work ~head",
+        "commit ~head +page =exec",
+    ];
+    assert_eq!(requests, expected);
     process.end().await;
 }
 

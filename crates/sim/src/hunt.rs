@@ -50,6 +50,7 @@ pub const MUTATIONS: &[Broken] = &[
     (Mutation::SplitCommit, Kind::Shared, Where::Seed(157)),
     (Mutation::ForgetHeard, Kind::Shared, Where::Seed(470)),
     (Mutation::LeaveToOwners, Kind::Shared, Where::Seed(272)),
+    (Mutation::LoseEnclosed, Kind::Shared, Where::Seed(0)),
 ];
 
 /// How a broken engine was found.

@@ -105,10 +105,14 @@ impl Life {
         self.until(State::Awake).await;
     }
 
-    /// Sleeps in simulated time, as one who is part of the process.
+    /// Sleeps in simulated time, as one who is part of the process. Who should have woken up while it was frozen does so a
+    /// moment after the rest of it, see [`crate::workflow`].
     pub async fn pause(&self, ms: u64) {
         pause(ms).await;
-        self.pass().await;
+        while *self.state.lock() != State::Awake {
+            self.pass().await;
+            pause(1).await;
+        }
     }
 
     /// The latest wall time that the process has seen.

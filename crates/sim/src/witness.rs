@@ -13,7 +13,7 @@ use duroxide::providers::{
 use duroxide::{Event, EventKind};
 use futures::FutureExt;
 use perennial_interpose::{Interpose, Interposed};
-use perennial_store::{Clock, Partition, RecordId, ScanQuery, Store, SystemClock};
+use perennial_store::{Clock, Key, Partition, RecordId, ScanQuery, Store, SystemClock};
 use perennial_workflow::{Workflows, testing};
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +53,14 @@ impl Witness {
         page.map_or(0, |page| page.records.len())
     }
 
+    /// Whether the head of an instance has a message in it, past the engine.
+    fn is_one_enclosed(&self, instance: &str) -> bool {
+        let head = Key::new(Partition::new(format!("wf:{instance}")), RecordId::of("head"));
+        let record = self.raw.get(&head).now_or_never().and_then(Result::ok).flatten();
+        let head = record.and_then(|record| serde_json::from_slice::<serde_json::Value>(&record.body).ok());
+        head.is_some_and(|head| head.get("enclosed").is_some())
+    }
+
     /// Something was just handed out: waits while the process is frozen, and tells since when its lease runs. `None` if that
     /// is over: then it is worth nothing by now, and says nothing of the engine.
     async fn leased(&self, lock: Duration) -> Option<u64> {
@@ -84,7 +92,7 @@ impl Witness {
             )
         });
         self.check_version(item);
-        let stored = self.stored(instance, RecordId::of("msg"));
+        let stored = self.stored(instance, RecordId::of("msg")) + usize::from(self.is_one_enclosed(instance));
         if stored < item.messages.len() && !self.is_being_deleted(instance) && !self.was_overtaken(instance) {
             let count = item.messages.len();
             self.scene().blame(format!(

@@ -66,6 +66,8 @@ pub enum Mutation {
     ForgetHeard,
     /// What is another process's is left to it for ever.
     LeaveToOwners,
+    /// A message that is taken out of a head gets no record.
+    LoseEnclosed,
     /// What is pending of a turn is not done by who finds it.
     LoseStaged,
 }

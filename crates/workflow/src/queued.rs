@@ -2,11 +2,15 @@
 
 use crate::board::{Body, Letter, Sort, Task};
 use crate::engine::Engine;
+use crate::records::head::Enclosed;
 use crate::records::work::Activity;
 use crate::records::{message, work};
 use duroxide::providers::WorkItem;
 use perennial_store::{Committed, Durability, Key, Op, Order, Place, RecordId, Result, Version};
 use std::sync::Arc;
+
+/// The largest message that goes into a head.
+const ENCLOSED_BYTES: usize = 1 << 13;
 
 /// A message that a commit creates, before its version is known.
 pub struct Post {
@@ -16,6 +20,8 @@ pub struct Post {
     pub due_ms: u64,
     pub sort: Sort,
     pub body: Body,
+    /// How large its record is.
+    bytes: usize,
     /// Which operation of the commit creates it.
     pub op: usize,
 }
@@ -35,7 +41,8 @@ impl Post {
         };
         let draft = message::draft(&instance, &id, &item, place, 0, None)?;
         let sort = Sort::of(&item);
-        let body = engine.body(item, draft.body.len());
+        let bytes = draft.body.len();
+        let body = engine.body(item, bytes);
         Ok(Some((
             Self {
                 instance,
@@ -44,10 +51,23 @@ impl Post {
                 due_ms,
                 sort,
                 body,
+                bytes,
                 op,
             },
             Op::Create(draft),
         )))
+    }
+
+    /// The message as the head of its instance may hold it in place of a record: if it is small, and ready.
+    pub fn enclosed(&self) -> Option<Arc<Enclosed>> {
+        let Body::Held(item) = &self.body else { return None };
+        (self.bytes <= ENCLOSED_BYTES && self.due_ms == 0).then(|| {
+            Arc::new(Enclosed {
+                id: self.id.as_str().to_string(),
+                order: self.order.0,
+                item: Arc::clone(item),
+            })
+        })
     }
 
     /// The message as it stands on the board once it is stored.
@@ -61,6 +81,7 @@ impl Post {
             old: false,
             certain: true,
             since: None,
+            enclosed: false,
             sort: self.sort,
             body: self.body.clone(),
             from: None,

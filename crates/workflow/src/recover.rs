@@ -137,6 +137,7 @@ fn put_on_board(engine: &Engine, record: Record, queued: Queued, clean: bool) {
                 old: true,
                 certain: false,
                 since: None,
+                enclosed: false,
                 sort: Sort::of(&envelope.item),
                 body: engine.body(envelope.item, bytes),
                 from: envelope.from.map(|from| outbox::origin(engine, from)),

@@ -37,20 +37,13 @@ pub async fn message(engine: &Arc<Engine>, item: WorkItem, delay: Option<Duratio
 async fn store_shared(engine: &Arc<Engine>, post: Post, create: Op) -> Result<(), Error> {
     let since = shared::known_version(engine, &post.instance);
     let (foresight, chance) = Foresight::of(engine, &Arrival::from(&post))?.unzip();
-    let joined = joint::commit(engine, vec![create], chance.into_iter().collect()).await?;
+    let joined = match joint::commit(engine, vec![create], chance.into_iter().collect()).await {
+        // It was in the head after all, and has been taken out.
+        Err(Error::Conflict { .. }) if foresight.is_some() => return Ok(()),
+        outcome => outcome?,
+    };
     engine.meters.messages.increment(1);
-    let reservation = joined
-        .taken
-        .into_iter()
-        .next()
-        .flatten()
-        .zip(foresight.as_ref())
-        .map(|(version, foresight)| foresight.came_true(engine, &post.instance, version));
-    // What is gone already needs no delivery.
-    if let Some(version) = joined.versions.version(0) {
-        let letter = post.letter(version.clone());
-        shared::deliver(engine, &post.instance, post.order, letter, since, reservation);
-    }
+    shared::receive(engine, &post, since, foresight.as_ref(), &joined);
     Ok(())
 }
 

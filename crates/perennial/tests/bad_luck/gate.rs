@@ -1,7 +1,7 @@
 //! A store that stops at a door until it is told to go on.
 
 use async_trait::async_trait;
-use perennial_kv::{MemoryDisk, MemoryStore};
+use perennial_kv::{MemoryDisk, MemoryStore, SharedMemory};
 use perennial_store::{
     Commit, Committed, Counter, Cursor, DuePage, DueQuery, Key, Limits, ListFilter, ListPage, Record, Result, ScanPage,
     ScanQuery, Sharing, Signals, Store,
@@ -24,7 +24,7 @@ type Guard = (Door, oneshot::Sender<()>, oneshot::Receiver<()>);
 
 /// A memory store with doors.
 pub struct Gate {
-    inner: MemoryStore,
+    inner: Arc<dyn Store>,
     guards: Mutex<Vec<Guard>>,
 }
 
@@ -50,6 +50,15 @@ impl Gate {
     /// A store on this disk.
     pub fn open(disk: &MemoryDisk) -> Arc<Self> {
         let inner = MemoryStore::open_disk(disk, perennial_kv::Settings::default()).unwrap();
+        Self::before(Arc::new(inner))
+    }
+
+    /// A store that others use, too.
+    pub fn shared(database: &SharedMemory) -> Arc<Self> {
+        Self::before(database.open())
+    }
+
+    fn before(inner: Arc<dyn Store>) -> Arc<Self> {
         Arc::new(Self {
             inner,
             guards: Mutex::default(),

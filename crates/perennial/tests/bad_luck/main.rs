@@ -8,3 +8,4 @@ mod growth;
 mod kit;
 mod odd;
 mod races;
+mod shared;

@@ -17,6 +17,8 @@ pub struct Handed {
     pub id: RecordId,
     /// The version of its record.
     pub version: Version,
+    /// Whether it is in the head of its instance and has no record.
+    pub enclosed: bool,
     /// What it is.
     pub sort: Sort,
     /// The intent that it came from, if it came through an outbox.

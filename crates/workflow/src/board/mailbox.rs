@@ -38,6 +38,8 @@ pub struct Letter {
     pub certain: bool,
     /// The version of the instance's head when this process brought the message: while it stands, nobody has taken it.
     pub since: Option<Version>,
+    /// Whether it is in the head of its instance and has no record.
+    pub enclosed: bool,
     /// What it is.
     pub sort: Sort,
     /// What it says.

@@ -317,7 +317,7 @@ impl Inner {
         self.refresh(instance);
     }
 
-    /// A message's deliveries were written down.
+    /// A message's deliveries were written down, in its record.
     pub fn noted(&mut self, instance: &str, order: Order, attempts: u32, version: Version) {
         if let Some(letter) = self
             .mailbox(instance)
@@ -325,6 +325,7 @@ impl Inner {
         {
             letter.noted = attempts;
             letter.version = version;
+            letter.enclosed = false;
         }
     }
 

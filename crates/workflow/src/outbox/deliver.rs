@@ -106,6 +106,9 @@ impl Intent {
             instance: Arc::clone(target),
             due_ms: self.body.due_ms,
             sort: Sort::of(&self.body.item),
+            // It must leave a tombstone, perhaps.
+            enclosed: None,
+            op: 0,
         }
     }
 
@@ -119,6 +122,7 @@ impl Intent {
             old: false,
             certain: true,
             since: None,
+            enclosed: false,
             sort: Sort::of(&self.body.item),
             body: engine.copied_body(&self.body.item, bytes),
             from: Some(Arc::clone(&self.origin)),

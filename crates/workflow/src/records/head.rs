@@ -1,7 +1,9 @@
 //! The head: the one record that every turn of an instance replaces, and so its fence.
 
+use super::queues::Queues;
 use super::{encode, execution::Execution, partition};
 use crate::chores::{self, Topic};
+use duroxide::providers::WorkItem;
 use perennial_store::{Draft, Key, Listing, Order, Partition, Place, RecordId, Result};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -68,12 +70,26 @@ pub struct Head {
     /// Set while a claim that rests on a hint holds what may be no instance at all: it goes if its process dies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stray: Option<Stray>,
+    /// The message that came with the claim, on such a store, if it is small: it needs no record of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enclosed: Option<Arc<Enclosed>>,
     /// What is still to be done of the last turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Pending>,
     /// The deletion that the instance is part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condemned: Option<Condemned>,
+}
+
+/// A message in a head, see [`crate::turn::enclosed`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Enclosed {
+    /// The id that its record would have.
+    pub id: String,
+    /// Its order of arrival.
+    pub order: u64,
+    /// What it says.
+    pub item: Arc<WorkItem>,
 }
 
 /// A deletion that is under way, see [`crate::admin::condemn`].
@@ -141,6 +157,7 @@ impl Head {
             parked: false,
             heard: Vec::new(),
             stray: None,
+            enclosed: None,
             pending: None,
             condemned: None,
         }
@@ -153,7 +170,12 @@ impl Head {
 
     /// Where the head of a partition is.
     pub fn key_in(partition: Partition) -> Key {
-        Key::new(partition, RecordId::of("head"))
+        Key::new(partition, Self::id())
+    }
+
+    /// The id of every head.
+    pub fn id() -> RecordId {
+        RecordId::of("head")
     }
 
     /// The state of the instance as people see it: one that continued as new is running.
@@ -183,14 +205,27 @@ impl Head {
         self.lease = Some(lease);
     }
 
-    /// Where the head stands in the lane of chores, if there is something to be done.
-    fn chore(&self) -> Option<Place> {
+    /// Whether nothing is lost without it: no turn was committed, and nothing waits for one that it knows of.
+    pub fn is_nothing(&self) -> bool {
+        self.is_blank() && !self.parked && self.deliveries == 0 && self.enclosed.is_none()
+    }
+
+    /// Where the head stands, if there is something to be done: among the chores, or as a message if it has one that nobody
+    /// works on.
+    fn place(&self) -> Option<Place> {
         let pending = self.pending.as_ref();
         let pending = pending.map(|pending| (Topic::Redo, pending.order, pending.due_ms));
         let condemned = self.condemned.as_ref();
         let condemned = condemned.map(|condemned| (Topic::Condemned, condemned.order, condemned.due_ms));
         let stray = self.stray.as_ref();
         let stray = stray.map(|stray| (Topic::Strays, stray.order, stray.due_ms));
+        if let (None, Some(enclosed)) = (pending.or(condemned), &self.enclosed) {
+            return Some(Place {
+                lane: Queues::One.turn(),
+                order: Order(enclosed.order),
+                due_ms: self.lease.as_ref().map_or(0, |lease| lease.until_ms),
+            });
+        }
         let (topic, order, due_ms) = pending.or(condemned).or(stray)?;
         Some(chores::place(topic, Order(order), due_ms))
     }
@@ -198,7 +233,7 @@ impl Head {
     /// The record to write. Only instances that have a name are listed.
     pub fn draft(&self, key: Key) -> Result<Draft> {
         let mut draft = Draft::new(key, encode(self)?);
-        draft.place = self.chore();
+        draft.place = self.place();
         Ok(match &self.name {
             None => draft,
             Some(name) => draft.listed(Listing {

@@ -4,8 +4,9 @@ use crate::board::{Foreseen, Letter, Pin, Reservation, Sort};
 use crate::engine::Engine;
 use crate::instance::Snapshot;
 use crate::queued::Post;
-use crate::records::head::Head;
+use crate::records::head::{Enclosed, Head};
 use crate::send::slot_of;
+use crate::shared::joint::{Chance, Joined};
 use crate::shared::members::PATIENCE_MS;
 use crate::shared::{Home, Shared, home_of};
 use duroxide::INITIAL_EXECUTION_ID;
@@ -21,6 +22,10 @@ pub struct Arrival {
     pub due_ms: u64,
     /// What it is.
     pub sort: Sort,
+    /// What the head may hold in place of a record.
+    pub enclosed: Option<Arc<Enclosed>>,
+    /// Which operation of the commit creates its record.
+    pub op: usize,
 }
 
 impl From<&Post> for Arrival {
@@ -29,6 +34,8 @@ impl From<&Post> for Arrival {
             instance: Arc::clone(&post.instance),
             due_ms: post.due_ms,
             sort: post.sort,
+            enclosed: post.enclosed(),
+            op: post.op,
         }
     }
 }
@@ -44,9 +51,9 @@ pub struct Foresight {
 }
 
 impl Foresight {
-    /// The claim that a commit could make which brings this message, and the operation that makes it; `None` if nobody
-    /// here would work on the instance at once, or somebody does.
-    pub fn of(engine: &Engine, post: &Arrival) -> Result<Option<(Self, Op)>> {
+    /// The claim that a commit could make which brings this message, as a chance of it; `None` if nobody here would work on
+    /// the instance at once, or somebody does.
+    pub fn of(engine: &Engine, post: &Arrival) -> Result<Option<(Self, Chance)>> {
         let Some(shared) = &engine.shared else {
             return Ok(None);
         };
@@ -63,7 +70,9 @@ impl Foresight {
         let taken = snapshot
             .lease()
             .is_some_and(|lease| lease.owner != shared.owner && lease.until_ms > now_ms);
-        let hidden = |(head, _): &(Head, Version)| head.parked || head.pending.is_some() || head.condemned.is_some();
+        let hidden = |(head, _): &(Head, Version)| {
+            head.parked || head.pending.is_some() || head.condemned.is_some() || head.enclosed.is_some()
+        };
         let unready = snapshot.head.as_ref().is_some_and(hidden);
         let pin = Pin::of(snapshot.head().and_then(|head| head.execution.pinned.as_ref()));
         // Without an instance, only a start makes a turn.
@@ -80,6 +89,7 @@ impl Foresight {
         let mut head = known.unwrap_or_else(|| Head::new(INITIAL_EXECUTION_ID, now_ms));
         head.lease = Some(lease);
         head.deliveries += 1;
+        head.enclosed.clone_from(&post.enclosed);
         let draft = head.draft(Head::key(&post.instance))?;
         let op = match &snapshot.head {
             None => Op::Create(draft),
@@ -92,7 +102,16 @@ impl Foresight {
             began_ms: now_ms,
             until_ms,
         };
-        Ok(Some((foresight, op)))
+        let chance = Chance {
+            op,
+            instead_of: foresight.encloses().then_some(post.op),
+        };
+        Ok(Some((foresight, chance)))
+    }
+
+    /// Whether the claim brings the message too, so that it needs no record.
+    fn encloses(&self) -> bool {
+        self.head.enclosed.is_some()
     }
 
     /// The commit made the claim: the instance, to be put on the board once its message is there. Keep the foresight until
@@ -117,6 +136,30 @@ impl Foresight {
 pub fn known_version(engine: &Engine, instance: &str) -> Option<Version> {
     let (_, version) = engine.cache.peek(instance)?.head.clone()?;
     Some(version)
+}
+
+/// Puts a message on the board that a joint commit has brought while the head was at the version `since`: by an operation
+/// of its own, or by the claim that was its first chance.
+pub fn receive(engine: &Engine, post: &Post, since: Option<Version>, foresight: Option<&Foresight>, joined: &Joined) {
+    let taken = joined.taken.first().cloned().flatten();
+    let taken = taken.zip(foresight);
+    let enclosed = taken.as_ref().filter(|(_, foresight)| foresight.encloses());
+    let letter = match enclosed {
+        Some((head, _)) => Some(Letter {
+            enclosed: true,
+            ..post.letter(head.clone())
+        }),
+        None => joined
+            .versions
+            .version(post.op)
+            .cloned()
+            .map(|version| post.letter(version)),
+    };
+    let reservation = taken.map(|(head, foresight)| foresight.came_true(engine, &post.instance, head));
+    // What is gone already needs no delivery.
+    if let Some(letter) = letter {
+        deliver(engine, &post.instance, post.order, letter, since, reservation);
+    }
 }
 
 /// Puts a message on the board that a commit has brought while the head was at the version `since`, and the claim that the

@@ -13,16 +13,31 @@ use tokio::sync::oneshot;
 /// What a part of a joint commit made.
 #[derive(Clone, Debug, Default)]
 pub struct Joined {
-    /// For each of its operations the version that it wrote.
+    /// For each of its operations the version that it wrote, if it was needed.
     pub versions: Committed,
     /// For each of its chances the version that it wrote, if it was taken.
     pub taken: Vec<Option<Version>>,
 }
 
+/// An operation that is made if it can be, and left out if not.
+#[derive(Clone, Debug)]
+pub struct Chance {
+    /// The operation.
+    pub op: Op,
+    /// Which operation of its part is not needed if it is made.
+    pub instead_of: Option<usize>,
+}
+
+impl From<Op> for Chance {
+    fn from(op: Op) -> Self {
+        Self { op, instead_of: None }
+    }
+}
+
 struct Part {
     ops: Vec<Op>,
-    /// Operations each of which is made if it can be, and left out if not.
-    chances: Vec<Option<Op>>,
+    /// `None` where one cannot be made.
+    chances: Vec<Option<Chance>>,
     answer: oneshot::Sender<Result<Joined>>,
 }
 
@@ -34,7 +49,7 @@ pub struct Joint {
 
 /// Commits `ops`, perhaps together with others of the same partition, each of which happens or fails for itself. The
 /// `chances` are operations of which each is made too if its condition holds.
-pub async fn commit(engine: &Arc<Engine>, ops: Vec<Op>, chances: Vec<Op>) -> Result<Joined> {
+pub async fn commit(engine: &Arc<Engine>, ops: Vec<Op>, chances: Vec<Chance>) -> Result<Joined> {
     let (Some(shared), Some(first)) = (&engine.shared, ops.first()) else {
         return Err(Error::Invalid("a joint commit is not empty".to_string()));
     };
@@ -107,30 +122,23 @@ fn next(engine: &Engine, partition: &Partition) -> Vec<Part> {
 async fn together(engine: &Engine, mut parts: Vec<Part>) {
     let limit = engine.store.limits().ops_per_commit;
     while !parts.is_empty() {
-        let mut ops: Vec<Op> = parts.iter().flat_map(|part| part.ops.iter().cloned()).collect();
-        let own = ops.len();
-        let taken = choose(&parts, limit.saturating_sub(own));
-        ops.extend(
-            taken
-                .iter()
-                .filter_map(|(part, chance)| parts.get(*part)?.chances.get(*chance)?.clone()),
-        );
+        let steps = arrange(&parts, limit);
+        let ops = steps.iter().filter_map(|step| step.op(&parts)).cloned().collect();
         match engine.commit(Commit::new(ops)).await {
-            Ok(committed) => return answer(parts, &taken, own, &committed),
-            Err(Error::Conflict { op, .. }) if op >= own => {
-                let Some((part, chance)) = taken.get(op - own) else {
-                    return;
-                };
-                if let Some(chance) = parts.get_mut(*part).and_then(|part| part.chances.get_mut(*chance)) {
-                    *chance = None;
+            Ok(committed) => return answer(parts, &steps, &committed),
+            Err(Error::Conflict { op, reason }) => match steps.get(op) {
+                Some(Step::Chance(part, number)) => {
+                    if let Some(chance) = parts.get_mut(*part).and_then(|part| part.chances.get_mut(*number)) {
+                        *chance = None;
+                    }
                 }
-            }
-            Err(Error::Conflict { op, reason }) => {
-                let Some((at, op)) = culprit(&parts, op) else { return };
-                let failed = parts.remove(at);
-                // Who does not wait any more does not need the answer.
-                failed.answer.send(Err(Error::Conflict { op, reason })).ok();
-            }
+                Some(Step::Own(part, op)) => {
+                    let failed = parts.remove(*part);
+                    // Who does not wait any more does not need the answer.
+                    failed.answer.send(Err(Error::Conflict { op: *op, reason })).ok();
+                }
+                None => return,
+            },
             Err(other) => {
                 for part in parts {
                     part.answer.send(Err(other.clone())).ok();
@@ -141,45 +149,62 @@ async fn together(engine: &Engine, mut parts: Vec<Part>) {
     }
 }
 
-/// Which chances go with a commit, at most so many: part and number. No key may come twice.
-fn choose(parts: &[Part], room: usize) -> Vec<(usize, usize)> {
+/// One operation of a joint commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Step {
+    /// Of a part, one of its own.
+    Own(usize, usize),
+    /// Of a part, one of its chances.
+    Chance(usize, usize),
+}
+
+impl Step {
+    fn op(self, parts: &[Part]) -> Option<&Op> {
+        match self {
+            Self::Own(part, op) => parts.get(part)?.ops.get(op),
+            Self::Chance(part, chance) => parts.get(part)?.chances.get(chance)?.as_ref().map(|chance| &chance.op),
+        }
+    }
+}
+
+/// The operations of a joint commit: all that the parts need, then the chances for which there is room. No key may come
+/// twice.
+fn arrange(parts: &[Part], limit: usize) -> Vec<Step> {
+    let all = || parts.iter().enumerate();
+    let own = all().flat_map(|(at, part)| (0..part.ops.len()).map(move |op| Step::Own(at, op)));
+    let mut steps: Vec<Step> = own.collect();
     let mut keys: HashSet<&Key> = parts.iter().flat_map(|part| part.ops.iter().map(Op::key)).collect();
-    let mut chosen = Vec::new();
-    for (part, chances) in parts.iter().map(|part| &part.chances).enumerate() {
-        for (number, chance) in chances.iter().enumerate() {
+    let mut chances = Vec::new();
+    for (at, part) in all() {
+        for (number, chance) in part.chances.iter().enumerate() {
             let Some(chance) = chance else { continue };
-            if chosen.len() < room && keys.insert(chance.key()) {
-                chosen.push((part, number));
+            if steps.len() + chances.len() < limit && keys.insert(chance.op.key()) {
+                chances.push(Step::Chance(at, number));
+                let instead_of = chance.instead_of.map(|op| Step::Own(at, op));
+                steps.retain(|step| Some(*step) != instead_of);
             }
         }
     }
-    chosen
+    steps.extend(chances);
+    steps
 }
 
-fn answer(parts: Vec<Part>, taken: &[(usize, usize)], own: usize, committed: &Committed) {
-    let mut versions = committed.versions.iter().take(own).cloned();
+fn answer(parts: Vec<Part>, steps: &[Step], committed: &Committed) {
+    let made: HashMap<Step, &Version> = steps
+        .iter()
+        .zip(&committed.versions)
+        .filter_map(|(step, version)| Some((*step, version.as_ref()?)))
+        .collect();
     for (at, part) in parts.into_iter().enumerate() {
-        let made = |number: usize| {
-            let place = taken.iter().position(|taken| *taken == (at, number))?;
-            committed.version(own + place).cloned()
-        };
+        let version = |step: Step| made.get(&step).copied().cloned();
         let joined = Joined {
             versions: Committed {
-                versions: versions.by_ref().take(part.ops.len()).collect(),
+                versions: (0..part.ops.len()).map(|op| version(Step::Own(at, op))).collect(),
             },
-            taken: (0..part.chances.len()).map(made).collect(),
+            taken: (0..part.chances.len())
+                .map(|number| version(Step::Chance(at, number)))
+                .collect(),
         };
         part.answer.send(Ok(joined)).ok();
     }
-}
-
-/// Which part an operation of the joint commit belongs to, and which of its operations it is.
-fn culprit(parts: &[Part], mut op: usize) -> Option<(usize, usize)> {
-    for (at, part) in parts.iter().enumerate() {
-        if op < part.ops.len() {
-            return Some((at, op));
-        }
-        op -= part.ops.len();
-    }
-    None
 }

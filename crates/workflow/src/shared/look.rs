@@ -5,10 +5,12 @@ use crate::board::{Body, Covered, Hint, Letter, Sort, Task};
 use crate::engine::Engine;
 use crate::outbox::{Fate, Origin};
 use crate::records::envelope::Envelope;
+use crate::records::head::Head;
 use crate::records::work::Activity;
 use crate::records::{instance_of, message, queues};
 use crate::recover;
 use crate::shared::{Home, home_of};
+use crate::turn::set_free;
 use perennial_store::{DueQuery, Error, Key, Lane, Order, Place, Record, Result, Topics};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -99,6 +101,10 @@ async fn learn(engine: &Arc<Engine>, mut record: Record, turns: bool, found: &mu
         return Ok(());
     };
     engine.orders.pass(place.order);
+    if record.key.id == Head::id() {
+        found.news += usize::from(turns && free_enclosed(engine, record).await?);
+        return Ok(());
+    }
     if engine.board.lock().0.is_known(&record, place.order) {
         return Ok(());
     }
@@ -166,6 +172,17 @@ async fn learn(engine: &Arc<Engine>, mut record: Record, turns: bool, found: &mu
     Ok(())
 }
 
+/// A message in a head that nobody works on any more gets a record; the next answer tells of that one.
+async fn free_enclosed(engine: &Engine, mut record: Record) -> Result<bool> {
+    if record.body.is_empty() {
+        record = match engine.store.get(&record.key).await? {
+            Some(whole) if whole.version == record.version => whole,
+            _ => return Ok(false),
+        };
+    }
+    set_free(engine, record).await
+}
+
 /// Until when something is left to others: to who works on the instance, or to whose it is.
 fn left_alone(engine: &Engine, record: &Record, activity: Option<&Activity>, backlog: bool) -> Option<u64> {
     let shared = engine.shared.as_ref()?;
@@ -204,6 +221,7 @@ fn learn_letter(engine: &Engine, record: Record, place: Place, envelope: Option<
         old: false,
         certain: false,
         since: None,
+        enclosed: false,
         from: from.map(|from| Arc::new(Origin::new(from, Fate::Unknown))),
         sort,
         // It is read when its instance is claimed.

@@ -13,7 +13,7 @@ mod look;
 mod lookout;
 mod members;
 
-pub use foresight::{Arrival, Foresight, deliver, known_version};
+pub use foresight::{Arrival, Foresight, deliver, known_version, receive};
 pub use handover::see_through;
 use home::{Home, home_of};
 use joint::Joint;

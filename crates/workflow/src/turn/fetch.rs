@@ -105,6 +105,7 @@ impl Taken {
             order: *order,
             id: letter.id.clone(),
             version: letter.version.clone(),
+            enclosed: letter.enclosed,
             sort: letter.sort,
             origin: letter.from.clone(),
         };

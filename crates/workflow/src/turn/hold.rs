@@ -11,7 +11,7 @@ use crate::records::message;
 use crate::send::slot_of;
 use crate::shield::Shield;
 use duroxide::providers::ProviderError;
-use perennial_store::{Commit, Error, Op, Order, Place, Result as Stored, Version};
+use perennial_store::{Commit, Error, Op, Order, Place, Result as Stored};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -169,27 +169,29 @@ async fn give_back(engine: &Engine, held: &Held, due_ms: Option<u64>, ignore_att
     let mut head = head.clone();
     head.lease = None;
     head.deliveries = head.deliveries.saturating_sub(u32::from(ignore_attempt));
-    let mut ops = Vec::new();
+    let (mut ops, mut later) = (Vec::new(), Vec::new());
     if let Some(due_ms) = due_ms {
         // What is put off counts for itself from now on.
         let counted = std::mem::take(&mut head.deliveries);
         for handed in &held.handed {
+            if handed.enclosed {
+                head.enclosed = None;
+            }
             if let Some(op) = put_off(engine, &held.instance, handed, due_ms, counted).await? {
                 ops.push(op);
+                later.push(handed.order);
             }
         }
     }
     let key = Head::key(&held.instance);
-    let gone = head.is_blank() && head.deliveries == 0 && !head.parked;
     ops.insert(
         0,
-        if gone {
+        if head.is_nothing() {
             Op::Delete(key, version.clone())
         } else {
             Op::Replace(head.draft(key)?, version.clone())
         },
     );
-    let puts_off = ops.len() > 1;
     let began_ms = engine.clock.now_ms();
     let committed = match engine.commit(Commit::new(ops)).await {
         Ok(committed) => committed,
@@ -204,12 +206,9 @@ async fn give_back(engine: &Engine, held: &Held, due_ms: Option<u64>, ignore_att
     engine
         .cache
         .put(instance, slot_of(instance), Arc::new(snapshot), began_ms);
-    if puts_off {
-        let (mut board, _) = engine.board.lock();
-        for (at, handed) in held.handed.iter().enumerate() {
-            let version: Version = written(&committed, at + 1);
-            board.noted(instance, handed.order, 0, version);
-        }
+    let (mut board, _) = engine.board.lock();
+    for (at, order) in later.into_iter().enumerate() {
+        board.noted(instance, order, 0, written(&committed, at + 1));
     }
     Ok(true)
 }
@@ -222,7 +221,6 @@ async fn put_off(
     due_ms: u64,
     counted: u32,
 ) -> Stored<Option<Op>> {
-    let _key = message::key(instance, &handed.id);
     let known = {
         let (mut board, _) = engine.board.lock();
         board
@@ -243,5 +241,9 @@ async fn put_off(
     };
     let from = handed.origin.as_ref().map(|origin| &origin.from);
     let draft = message::draft(instance, &handed.id, &item, place, attempts + counted, from)?;
-    Ok(Some(Op::Replace(draft, handed.version.clone())))
+    Ok(Some(if handed.enclosed {
+        Op::Create(draft)
+    } else {
+        Op::Replace(draft, handed.version.clone())
+    }))
 }

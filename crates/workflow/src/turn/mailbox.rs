@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::instance::Snapshot;
 use crate::outbox::{Fate, Origin};
 use crate::records::envelope::Envelope;
-use crate::records::head::Head;
+use crate::records::head::{Enclosed, Head};
 use crate::records::{instance_of, message, partition, queues, tomb};
 use crate::recover;
 use crate::redo::messages_per_turn;
@@ -124,6 +124,7 @@ async fn understand(engine: &Engine, record: Record) -> Result<Option<(Order, Le
         old: false,
         certain: true,
         since: None,
+        enclosed: false,
         from,
         sort: Sort::of(&envelope.item),
         body: engine.copied_body(&envelope.item, bytes),
@@ -142,8 +143,13 @@ pub async fn discard(
         return Ok(());
     };
     (head.lease, head.deliveries) = (None, 0);
+    let is_gone = |enclosed: &Arc<Enclosed>| letters.iter().any(|(order, _)| order.0 == enclosed.order);
+    head.enclosed = head.enclosed.filter(|enclosed| !is_gone(enclosed));
     let mut ops = vec![Op::Replace(head.draft(Head::key(instance))?, version)];
-    let gone = letters.iter().map(|(_, letter)| letter);
+    let gone = letters
+        .iter()
+        .map(|(_, letter)| letter)
+        .filter(|letter| !letter.enclosed);
     ops.extend(gone.map(|letter| Op::Delete(message::key(instance, &letter.id), letter.version.clone())));
     let committed = engine.commit(Commit::new(ops)).await;
     forget(engine, instance, letters, committed)

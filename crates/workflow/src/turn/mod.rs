@@ -1,6 +1,7 @@
 //! Turns: one step of an instance, from the messages that cause it to the commit that makes it durable.
 
 mod ack;
+mod enclosed;
 mod fetch;
 mod heard;
 mod hold;
@@ -11,6 +12,7 @@ mod secure;
 mod stray;
 
 pub use ack::{Turn, ack, append};
+pub use enclosed::set_free;
 pub use fetch::fetch;
 pub use hold::{abandon, renew};
 pub use secure::release;

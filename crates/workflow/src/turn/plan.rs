@@ -1,7 +1,7 @@
 //! What a turn changes, as one commit.
 
 use super::ack::Turn;
-use super::heard;
+use super::{enclosed, heard};
 use crate::admin::totals;
 use crate::board::Handed;
 use crate::engine::Engine;
@@ -119,7 +119,7 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
     // Operation 0 is the head, filled in when everything else is known.
     let head_key = Head::key_in(draft.partition.clone());
     draft.ops.push(Op::Remove(head_key.clone()));
-    for handed in &ground.handed {
+    for handed in ground.handed.iter().filter(|handed| !handed.enclosed) {
         if mutation::is(Mutation::KeepConsumed) && ground.handed.len() > 1 {
             break;
         }
@@ -127,6 +127,8 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
             .ops
             .push(outbox::consumption(engine, &ground.instance, handed, now_ms)?);
     }
+    let raw = ground.snapshot.head.as_ref();
+    head.enclosed = raw.and_then(|(head, _)| enclosed::left(head, &ground.handed));
     heard::remember(engine, &mut head, &ground.handed, now_ms);
     let tombs = draft.ops.iter().filter(|op| op.draft().is_some()).count();
 

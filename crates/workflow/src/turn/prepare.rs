@@ -115,6 +115,8 @@ async fn read_shared(
     }
     let Some((name, version)) = name(&snapshot, &messages) else {
         match &snapshot.head {
+            // A start is there that a later turn is to have: then it will have these, too.
+            Some((head, _)) if head.enclosed.is_some() => secure::release(engine, &taken.instance, &snapshot).await?,
             Some((head, version)) if head.is_blank() => {
                 mailbox::orphan(engine, &taken.instance, &taken.letters, &messages, version.clone()).await?;
             }

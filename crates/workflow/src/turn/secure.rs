@@ -2,7 +2,7 @@
 //! at least as new as it; what was read before is a hint.
 
 use super::fetch::Taken;
-use super::{mailbox, stray};
+use super::{enclosed, mailbox, stray};
 use crate::board::{Pin, Sort, Window};
 use crate::engine::Engine;
 use crate::instance::{self, Snapshot};
@@ -60,7 +60,7 @@ pub async fn secure(
         return Ok(match claimed {
             Claimed::Busy(until_ms) => Secured::Busy(until_ms),
             Claimed::Pinned(pin) => Secured::Pinned(pin),
-            Claimed::Ours(..) => Secured::Nothing,
+            Claimed::Ours(..) | Claimed::Lapsed => Secured::Nothing,
         });
     };
     if mutation::is(Mutation::TrustHints) {
@@ -144,10 +144,12 @@ pub async fn extend(
 }
 
 enum Claimed {
-    /// The instance, and the version of its head if all of it was known before.
+    /// The instance, and the version of its head if all of it was known before, with its messages.
     Ours(Arc<Snapshot>, Option<Version>),
     Busy(u64),
     Pinned(Pin),
+    /// The claim here has run out, and another dispatcher of this process may have made one.
+    Lapsed,
 }
 
 /// What is thought to be in the store.
@@ -191,7 +193,14 @@ async fn claim(
         }
     };
     for _ in 0..TRIES {
-        let now_ms = engine.clock.now_ms();
+        let now_ms = {
+            let (mut board, now_ms) = engine.board.lock();
+            board.advance(now_ms);
+            if !board.is_held_by(instance, taken.claim) {
+                return Ok(Claimed::Lapsed);
+            }
+            now_ms
+        };
         let (mut head, version) = match belief.head() {
             Some((head, version)) => (head.clone(), Some(version.clone())),
             None => (Head::new(INITIAL_EXECUTION_ID, now_ms), None),
@@ -232,6 +241,8 @@ async fn claim(
         if !window.admits(&pin) {
             return Ok(Claimed::Pinned(pin));
         }
+        let out = enclosed::take_out(engine, instance, &mut head)?;
+        let is_known = matches!(belief, Belief::Whole(_)) && out.is_none();
         stray::note(engine, &mut head);
         head.lease_to(shared.lease(now_ms, lock));
         head.deliveries += u32::from(!mutation::is(Mutation::SkipAttempt));
@@ -242,7 +253,7 @@ async fn claim(
             Some(version) => Op::Replace(draft, version),
             None => Op::Create(draft),
         };
-        match engine.commit(Commit::new(vec![op])).await {
+        match enclosed::commit(engine, instance, op, out).await {
             Ok(committed) => {
                 let version = crate::queued::written(&committed, 0);
                 engine
@@ -250,7 +261,7 @@ async fn claim(
                     .lock()
                     .0
                     .wrote_head(instance, replaced.as_ref(), Some(&version));
-                let over = matches!(belief, Belief::Whole(_)).then(|| version.clone());
+                let over = is_known.then(|| version.clone());
                 let snapshot = match belief {
                     Belief::Whole(snapshot) => snapshot.with_head(head, version),
                     Belief::Head(_) => instance::load_rest(&*engine.store, &partition(instance), head, version).await?,
@@ -287,14 +298,15 @@ pub async fn release(engine: &Engine, instance: &Arc<str>, snapshot: &Snapshot) 
     let key = Head::key(instance);
     head.lease = None;
     head.deliveries = head.deliveries.saturating_sub(1);
+    let out = enclosed::take_out(engine, instance, &mut head)?;
     // One that tells of earlier deliveries stays for those, or is a chore.
-    let op = if head.is_blank() && !head.parked && head.deliveries == 0 {
+    let op = if head.is_nothing() {
         Op::Delete(key, version)
     } else {
         Op::Replace(head.draft(key)?, version)
     };
     let (slot, began_ms) = (slot_of(instance), engine.clock.now_ms());
-    match engine.commit(Commit::new(vec![op])).await {
+    match enclosed::commit(engine, instance, op, out).await {
         Ok(committed) => {
             let released = match committed.version(0) {
                 Some(version) => snapshot.with_head(head, version.clone()),

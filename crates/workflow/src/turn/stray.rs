@@ -25,6 +25,7 @@ pub async fn forget(engine: &Engine, record: Record) -> Result<()> {
     let mut head: Head = decode(&record)?;
     let now_ms = engine.clock.now_ms();
     let held = head.lease.as_ref().is_some_and(|lease| lease.until_ms > now_ms);
+    let held = held || head.enclosed.is_some();
     let Some(stray) = head.stray.as_mut().filter(|_| !held) else {
         return Ok(());
     };

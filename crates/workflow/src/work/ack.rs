@@ -7,7 +7,8 @@ use crate::error::{dead_token, from_store, wrong_item};
 use crate::outbox::{self, Intent};
 use crate::queued::{Post, written};
 use crate::records::message;
-use crate::shared::{self, Arrival, Foresight, joint};
+use crate::shared::joint::{self, Chance};
+use crate::shared::{self, Arrival, Foresight};
 use crate::shield::Shield;
 use duroxide::providers::{ProviderError, WorkItem};
 use perennial_store::{Commit, Error, Op, Order};
@@ -148,7 +149,8 @@ async fn finish_shared(
     let (foresight, head) = foresight.unzip();
     let (next, claim) = Next::of(engine, &task).map_err(failed)?.unzip();
     let heads = usize::from(head.is_some());
-    match joint::commit(engine, ops, head.into_iter().chain(claim).collect()).await {
+    let chances = head.into_iter().chain(claim.map(Chance::from)).collect();
+    match joint::commit(engine, ops, chances).await {
         Ok(joined) => {
             engine.meters.activities.increment(1);
             let made = |chance: usize| joined.taken.get(chance).cloned().flatten();
@@ -164,15 +166,8 @@ async fn finish_shared(
                 next.settle(made(heads));
             }
             outbox::dispatch(engine, &task.key.partition, intents, &joined.versions);
-            let Some(post) = post else { return Ok(()) };
-            let reservation = made(0)
-                .filter(|_| heads > 0)
-                .zip(foresight.as_ref())
-                .map(|(version, foresight)| foresight.came_true(engine, &post.instance, version));
-            // What is gone already needs no delivery.
-            if let Some(version) = joined.versions.version(1) {
-                let letter = post.letter(version.clone());
-                shared::deliver(engine, &post.instance, post.order, letter, since, reservation);
+            if let Some(post) = post {
+                shared::receive(engine, &post, since, foresight.as_ref(), &joined);
             }
             Ok(())
         }

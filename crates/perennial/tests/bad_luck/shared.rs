@@ -1,0 +1,164 @@
+//! Several processes on one store, and one of them has bad luck.
+
+use crate::gate::{Door, Gate};
+use crate::kit::*;
+use duroxide::providers::Provider;
+use perennial_kv::SharedMemory;
+use perennial_workflow::{Settings, Workflows, testing};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longer than it takes until another process may take over what was held for `lock`.
+fn after(lock: Duration) -> Duration {
+    lock + ms(1_100)
+}
+
+fn database() -> SharedMemory {
+    SharedMemory::new(perennial_kv::Settings::CLOUD_LIMITS).unwrap()
+}
+
+async fn process(database: &SharedMemory, settings: Settings) -> (Arc<Workflows>, Arc<Gate>) {
+    let gate = Gate::shared(database);
+    let store: Arc<dyn perennial_store::Store> = gate.clone();
+    (Arc::new(Workflows::open(store, settings).await.unwrap()), gate)
+}
+
+/// What an instance has in the store, without its history.
+fn records(database: &SharedMemory, instance: &str) -> Vec<String> {
+    let partition = format!("wf:{instance}");
+    let keys = database.disk().keys().into_iter();
+    let ours = keys.filter(|key| key.partition.as_str() == partition);
+    let kinds = ours.map(|key| key.id.as_str().split('/').next().unwrap_or_default().to_owned());
+    kinds.filter(|kind| !matches!(kind.as_str(), "page" | "exec")).collect()
+}
+
+/// The turn that a start makes which comes while a dispatcher waits.
+async fn started_here(store: &Arc<Workflows>, instance: &str, lock: Duration) -> Turn {
+    let waiting = tokio::spawn({
+        let store = Arc::clone(store);
+        async move { store.fetch_orchestration_item(lock, LEASE, None).await }
+    });
+    pause(ms(100)).await;
+    send(&**store, start(instance)).await;
+    soon(waiting).await.unwrap().unwrap().expect("a turn is ready")
+}
+
+async fn next_turn(store: &Workflows) -> Turn {
+    let fetched = soon(store.fetch_orchestration_item(LEASE, LEASE, None)).await;
+    fetched.unwrap().expect("a turn is ready")
+}
+
+#[tokio::test]
+async fn a_small_message_that_comes_with_its_claim_is_in_the_head_until_its_turn() {
+    let database = database();
+    let (here, _) = process(&database, Settings::default()).await;
+    let (item, token, _) = started_here(&here, "i", LEASE).await;
+    assert_eq!(
+        (item.messages.len(), records(&database, "i")),
+        (1, vec!["head".to_owned()])
+    );
+    let events = vec![started("i", 1)];
+    ack(&*here, &token, 1, events, vec![], Some("Completed")).await.unwrap();
+    assert_eq!(records(&database, "i"), ["head"]);
+    assert!(turn_within(&*here, ms(300)).await.is_none());
+}
+
+#[tokio::test]
+async fn a_message_in_the_head_outlives_its_process() {
+    let database = database();
+    let (here, _) = process(&database, Settings::default()).await;
+    let lock = ms(500);
+    started_here(&here, "i", lock).await;
+    testing::let_go(&here).await;
+    let (there, _) = process(&database, Settings::default()).await;
+    assert!(try_turn(&*there).await.is_none(), "it is still held");
+    pause(after(lock)).await;
+    let (item, token, attempt) = next_turn(&there).await;
+    assert_eq!((item.instance.as_str(), item.messages.len(), attempt), ("i", 1, 2));
+    let events = vec![started("i", 1)];
+    ack(&*there, &token, 1, events, vec![], Some("Completed"))
+        .await
+        .unwrap();
+    assert_eq!(records(&database, "i"), ["head"]);
+}
+
+#[tokio::test]
+async fn a_message_in_the_head_is_given_back_now_and_for_later() {
+    for delay in [None, Some(ms(400))] {
+        let database = database();
+        let (here, _) = process(&database, Settings::default()).await;
+        let (there, _) = process(&database, Settings::default()).await;
+        let (_, token, _) = started_here(&here, "i", LEASE).await;
+        here.abandon_orchestration_item(&token, delay, false).await.unwrap();
+        if delay.is_some() {
+            assert!(try_turn(&*here).await.is_none() && try_turn(&*there).await.is_none());
+            pause(ms(400)).await;
+        }
+        let (item, token, attempt) = next_turn(&there).await;
+        assert_eq!((item.messages.len(), attempt), (1, 2));
+        let events = vec![started("i", 1)];
+        ack(&*there, &token, 1, events, vec![], Some("Completed"))
+            .await
+            .unwrap();
+        assert_eq!(records(&database, "i"), ["head"]);
+        assert!(turn_within(&*here, ms(300)).await.is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_leaves_gives_back_what_it_has_not_handed_out() {
+    let database = database();
+    let (here, _) = process(&database, Settings::default()).await;
+    let waiting = tokio::spawn({
+        let here = Arc::clone(&here);
+        async move { here.fetch_orchestration_item(LEASE, ms(300), None).await }
+    });
+    pause(ms(100)).await;
+    // One dispatcher waits, and both starts come with a claim for it.
+    let (one, other) = (start("i"), start("j"));
+    tokio::join!(send(&*here, one), send(&*here, other));
+    let (taken, token, _) = soon(waiting).await.unwrap().unwrap().unwrap();
+    let left = if taken.instance == "i" { "j" } else { "i" };
+    assert_eq!(records(&database, left), ["head"]);
+    ack(
+        &*here,
+        &token,
+        1,
+        vec![started(&taken.instance, 1)],
+        vec![],
+        Some("Completed"),
+    )
+    .await
+    .unwrap();
+    here.close().await.unwrap();
+    let (there, _) = process(&database, Settings::default()).await;
+    let (item, _, attempt) = next_turn(&there).await;
+    assert_eq!((item.instance.as_str(), item.messages.len(), attempt), (left, 1, 1));
+}
+
+#[tokio::test]
+async fn a_fetch_whose_lease_ran_out_does_not_disturb_the_one_that_came_after() {
+    let database = database();
+    let (here, gate) = process(&database, forgetful()).await;
+    let (there, _) = process(&database, Settings::default()).await;
+    let (_, token, _) = started_here(&there, "i", LEASE).await;
+    ack(&*there, &token, 1, vec![started("i", 1)], vec![], None)
+        .await
+        .unwrap();
+    send(&*there, raised("i", "x")).await;
+    // The head is read, and the answer takes longer than the lease.
+    let lock = ms(300);
+    let mut door = gate.stop_next(Door::Get);
+    let slow = tokio::spawn({
+        let here = Arc::clone(&here);
+        async move { here.fetch_orchestration_item(lock, ms(2_000), None).await }
+    });
+    soon(door.came()).await;
+    pause(lock).await;
+    let (item, token, _) = next_turn(&here).await;
+    assert_eq!(item.instance, "i");
+    door.go();
+    assert!(soon(slow).await.unwrap().unwrap().is_none());
+    assert!(try_turn(&*there).await.is_none(), "it is held");
+    ack(&*here, &token, 1, vec![], vec![], None).await.unwrap();
+}

@@ -1,0 +1,104 @@
+//! Messages in heads, where many processes share the store.
+//!
+//! A commit that brings a message and claims the instance for it writes the head anyway. If the message is small it goes
+//! into the head, and the turn that consumes it writes it out of the head again: neither costs a record. It is there for
+//! that turn alone. Whoever writes the head for another reason takes it out, and then it has a record as all messages have.
+//! If the process dies, the head stands where messages stand from the end of its lease on.
+
+use crate::board::Handed;
+use crate::engine::Engine;
+use crate::mutation::{self, Mutation};
+use crate::records::head::{Enclosed, Head};
+use crate::records::{decode, instance_of, message};
+use crate::send::slot_of;
+use perennial_store::{Commit, Committed, Draft, Error, Op, Order, Place, Record, RecordId, Result, Version};
+use std::sync::Arc;
+
+/// A message that was in a head.
+pub struct TakenOut {
+    /// Its order of arrival.
+    pub order: Order,
+    /// The operation that gives it a record.
+    create: Op,
+}
+
+/// Takes the message out of a head, if there is one.
+pub fn take_out(engine: &Engine, instance: &str, head: &mut Head) -> Result<Option<TakenOut>> {
+    let Some(enclosed) = head.enclosed.take().filter(|_| !mutation::is(Mutation::LoseEnclosed)) else {
+        return Ok(None);
+    };
+    let order = Order(enclosed.order);
+    let create = Op::Create(draft(engine, instance, &enclosed)?);
+    Ok(Some(TakenOut { order, create }))
+}
+
+/// The record of a message that was in a head.
+fn draft(engine: &Engine, instance: &str, enclosed: &Enclosed) -> Result<Draft> {
+    let place = Place {
+        lane: engine.queues.turn(),
+        order: Order(enclosed.order),
+        due_ms: 0,
+    };
+    let id = RecordId::from_raw(enclosed.id.as_str());
+    message::draft(instance, &id, &enclosed.item, place, 0, None)
+}
+
+/// The message in a head that stays there when these are consumed.
+pub fn left(head: &Head, handed: &[Handed]) -> Option<Arc<Enclosed>> {
+    let is_handed = |enclosed: &Arc<Enclosed>| handed.iter().any(|handed| handed.order.0 == enclosed.order);
+    head.enclosed.clone().filter(|enclosed| !is_handed(enclosed))
+}
+
+/// Writes a head, and the record of the message that was in it.
+pub async fn commit(engine: &Engine, instance: &Arc<str>, head: Op, out: Option<TakenOut>) -> Result<Committed> {
+    let Some(TakenOut { order, create }) = out else {
+        return engine.commit(Commit::new(vec![head])).await;
+    };
+    let committed = match engine.commit(Commit::new(vec![head.clone(), create])).await {
+        // Its sender, who did not know what had become of it, has stored it once more.
+        Err(Error::Conflict { op: 1, .. }) => engine.commit(Commit::new(vec![head])).await?,
+        outcome => outcome?,
+    };
+    has_record(engine, instance, order, committed.version(1));
+    Ok(committed)
+}
+
+/// A message is in its head no more: it has a record of this version, or of one that is not known.
+fn has_record(engine: &Engine, instance: &Arc<str>, order: Order, version: Option<&Version>) {
+    let (mut board, _) = engine.board.lock();
+    match version {
+        Some(version) => board.noted(instance, order, 0, version.clone()),
+        None => {
+            board.unlearn_letters(instance, &[order]);
+            board.refresh(instance);
+            board.drop_if_idle(instance);
+        }
+    }
+}
+
+/// Takes the message out of a head whose process is gone; tells whether that was done.
+pub async fn set_free(engine: &Engine, record: Record) -> Result<bool> {
+    let mut head: Head = decode(&record)?;
+    let now_ms = engine.clock.now_ms();
+    let is_held = head.lease.as_ref().is_some_and(|lease| lease.until_ms > now_ms);
+    if is_held || head.condemned.is_some() || head.pending.is_some() {
+        return Ok(false);
+    }
+    let instance: Arc<str> = Arc::from(instance_of(&record.key.partition));
+    let Some(out) = take_out(engine, &instance, &mut head)? else {
+        return Ok(false);
+    };
+    // The lease stays as it is: for others it may not be over yet.
+    let op = if head.is_nothing() {
+        Op::Delete(record.key.clone(), record.version)
+    } else {
+        Op::Replace(head.draft(record.key.clone())?, record.version)
+    };
+    engine.cache.forget(&instance, slot_of(&instance));
+    match commit(engine, &instance, op, Some(out)).await {
+        Ok(_) => Ok(true),
+        // Somebody else was faster.
+        Err(Error::Conflict { .. }) => Ok(false),
+        Err(other) => Err(other),
+    }
+}
