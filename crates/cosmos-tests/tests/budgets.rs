@@ -23,6 +23,8 @@ struct Bill {
     counts: Counts,
     /// Questions whether there is work, to all partitions, and totals that are written every few seconds.
     upkeep: u64,
+    /// What the rest would have cost.
+    ru: f64,
     log: String,
 }
 
@@ -37,10 +39,13 @@ impl Bill {
             None => entry.kind == Kind::Query,
             Some(partition) => partition.contains("%tally"),
         };
-        let upkeep = room.requests_since(before.total).iter().filter(is_upkeep).count();
+        let entries = room.requests_since(before.total);
+        let upkeep = entries.iter().filter(is_upkeep).count();
+        let rest = entries.iter().filter(|entry| !is_upkeep(entry));
         Self {
             counts,
             upkeep: upkeep as u64,
+            ru: rest.map(|entry| entry.ru).sum(),
             log: room.log_since(before.total),
         }
     }
@@ -70,6 +75,7 @@ async fn hello_world_takes_four_requests() {
     .await;
     bill.print("hello world");
     assert_eq!(bill.besides_upkeep(), 4, "\n{}", bill.log);
+    assert!(bill.ru < 70.0, "{} RU\n{}", bill.ru, bill.log);
     assert!(bill.upkeep <= 2, "\n{}", bill.log);
     process.stop().await;
 }

@@ -238,16 +238,17 @@ impl Engine {
             if self.shared.is_some() && !self.is_settled(instance, &snapshot).await? {
                 continue;
             }
-            return Ok(self.cache.fill(instance, slot, began, snapshot, self.trust()));
+            let involved = self.board.lock().0.is_involved(instance);
+            return Ok(self.cache.fill(instance, slot, began, snapshot, self.trust(), involved));
         }
     }
 
     /// Whether nobody changed an instance while it was read: its head and the rest of it would not belong together.
     async fn is_settled(&self, instance: &str, snapshot: &Snapshot) -> Result<bool> {
-        let Some((head, version)) = &snapshot.head else {
+        let Some((_, version)) = &snapshot.head else {
             return Ok(true);
         };
-        if head.is_blank() {
+        if snapshot.is_of_one_moment() {
             return Ok(true);
         }
         let now = self.store.get(&Head::key(instance)).await?;

@@ -62,7 +62,9 @@ async fn store(engine: &Arc<Engine>, post: Post, create: Op) -> Result<(), Error
         match engine.commit(new).await {
             Ok(done) => {
                 let nothing = Arc::new(Snapshot::default());
-                engine.cache.fill(&post.instance, slot, began, nothing, engine.trust());
+                engine
+                    .cache
+                    .fill(&post.instance, slot, began, nothing, engine.trust(), false);
                 committed = Some(done);
             }
             Err(Error::Conflict { op: 1, .. }) => {}

@@ -31,6 +31,11 @@ const OWN_MS: u64 = 1_000;
 /// How long what the store has confirmed is: questions of the same moment are one.
 const CONFIRMED_MS: u64 = 5;
 
+/// How long what the store told is taken for the newest.
+fn trusted_ms(involved: bool) -> u64 {
+    if involved { OWN_MS } else { CONFIRMED_MS }
+}
+
 #[derive(Clone)]
 struct Entry {
     snapshot: Arc<Snapshot>,
@@ -89,8 +94,17 @@ impl Cache {
     pub fn confirm(&self, instance: &Arc<str>, now_ms: u64, involved: bool) {
         let _commits = self.commits.lock();
         if let Some(entry) = self.entries.peek(instance) {
-            let trusted_ms = if involved { OWN_MS } else { CONFIRMED_MS };
-            let doubtful_ms = entry.doubtful_ms.max(now_ms + trusted_ms);
+            let doubtful_ms = entry.doubtful_ms.max(now_ms + trusted_ms(involved));
+            self.entries
+                .insert(Arc::clone(instance), Entry { doubtful_ms, ..entry });
+        }
+    }
+
+    /// What is here must be confirmed before it is trusted.
+    pub fn doubt(&self, instance: &Arc<str>) {
+        let _commits = self.commits.lock();
+        if let Some(entry) = self.entries.peek(instance) {
+            let doubtful_ms = 0;
             self.entries
                 .insert(Arc::clone(instance), Entry { doubtful_ms, ..entry });
         }
@@ -110,6 +124,7 @@ impl Cache {
     /// Keeps what was read, unless a commit came in between, and tells what is to be believed. If one did, what was read may
     /// be older than what is here, or newer, by a commit that has no answer yet; and who has seen the newer one must not
     /// see the older one next. So where nobody else writes, what is here is the truth; else it is not trusted any more.
+    /// `involved` is as in [`confirm`](Self::confirm).
     pub fn fill(
         &self,
         instance: &Arc<str>,
@@ -117,6 +132,7 @@ impl Cache {
         began: Began,
         snapshot: Arc<Snapshot>,
         trust: Trust,
+        involved: bool,
     ) -> Arc<Snapshot> {
         let commits = self.commits.lock();
         let overtaken = commits.get(usize::from(slot.0)) != Some(&began.0);
@@ -132,7 +148,7 @@ impl Cache {
                 snapshot: Arc::clone(&snapshot),
                 doubtful_ms: match trust {
                     Trust::Always => u64::MAX,
-                    Trust::At(now_ms) => now_ms + CONFIRMED_MS,
+                    Trust::At(now_ms) => now_ms + trusted_ms(involved),
                 },
             },
         };
@@ -172,10 +188,24 @@ mod tests {
         let began = cache.begin(slot);
         cache.put(&instance, slot, Arc::new(Snapshot::default()), 1);
         cache.forget("a", slot);
-        cache.fill(&instance, slot, began, Arc::new(Snapshot::default()), Trust::Always);
+        cache.fill(
+            &instance,
+            slot,
+            began,
+            Arc::new(Snapshot::default()),
+            Trust::Always,
+            false,
+        );
         assert!(cache.get("a", Trust::Always).is_none());
         let began = cache.begin(slot);
-        cache.fill(&instance, slot, began, Arc::new(Snapshot::default()), Trust::Always);
+        cache.fill(
+            &instance,
+            slot,
+            began,
+            Arc::new(Snapshot::default()),
+            Trust::Always,
+            false,
+        );
         assert!(cache.get("a", Trust::Always).is_some());
     }
 
@@ -185,7 +215,14 @@ mod tests {
         let (instance, slot) = (Arc::from("a"), Slot(7));
         let began = cache.begin(slot);
         cache.put(&instance, slot, Arc::new(Snapshot::default()), 10);
-        cache.fill(&instance, slot, began, Arc::new(Snapshot::default()), Trust::At(11));
+        cache.fill(
+            &instance,
+            slot,
+            began,
+            Arc::new(Snapshot::default()),
+            Trust::At(11),
+            false,
+        );
         assert!(cache.get("a", Trust::At(11)).is_none());
         assert!(cache.get("a", Trust::Always).is_some());
     }
@@ -199,7 +236,7 @@ mod tests {
         cache.put(&instance, slot, Arc::clone(&committed), 10);
         // Perhaps by a commit that is not answered yet, and that a power cut would take back.
         let newer = Arc::new(Snapshot::default());
-        let believed = cache.fill(&instance, slot, began, Arc::clone(&newer), Trust::Always);
+        let believed = cache.fill(&instance, slot, began, Arc::clone(&newer), Trust::Always, false);
         assert!(Arc::ptr_eq(&believed, &committed));
     }
 
@@ -215,5 +252,7 @@ mod tests {
         assert!(cache.get("a", Trust::At(2_000 + CONFIRMED_MS)).is_none());
         cache.confirm(&instance, 3_000, true);
         assert!(cache.get("a", Trust::At(3_000 + OWN_MS - 1)).is_some());
+        cache.doubt(&instance);
+        assert!(cache.get("a", Trust::At(3_001)).is_none() && cache.peek("a").is_some());
     }
 }

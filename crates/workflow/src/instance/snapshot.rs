@@ -33,6 +33,15 @@ impl Snapshot {
         self.head.as_ref()?.0.lease.as_ref()
     }
 
+    /// Whether what was read after the head is all of it, whatever was written meanwhile: there is nothing but history, and
+    /// that is as long as the head says. Pages do not change, and those of later turns are left out.
+    pub fn is_of_one_moment(&self) -> bool {
+        self.head().is_none_or(|head| {
+            let is_all = self.history.iter().count() as u64 == head.execution.events;
+            head.kv_keys == 0 && head.custom_version == 0 && is_all
+        })
+    }
+
     /// The same instance with another head, which differs only in who works on it.
     #[must_use]
     pub fn with_head(&self, head: Head, version: Version) -> Self {

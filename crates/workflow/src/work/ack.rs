@@ -168,6 +168,10 @@ async fn finish_shared(
             outbox::dispatch(engine, &task.key.partition, intents, &joined.versions);
             if let Some(post) = post {
                 shared::receive(engine, &post, since, foresight.as_ref(), &joined);
+                if !engine.board.lock().0.is_involved(&post.instance) {
+                    // Others go on with it.
+                    engine.cache.doubt(&post.instance);
+                }
             }
             Ok(())
         }
