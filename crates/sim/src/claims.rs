@@ -67,11 +67,13 @@ pub fn turn_handed_out(life: &Arc<Life>, turn: &Handed<'_>, lease: Lease) {
     let mut blames = Vec::new();
     {
         let facts = &mut *life.scene.facts.lock();
-        let (number, before) = facts.turn_deliveries.entry(instance.to_owned()).or_default();
-        if turn.number < *number && life.scene.config.is_shared() {
+        let reached = facts.reached.entry(instance.to_owned()).or_default();
+        if turn.number < *reached && life.scene.config.is_shared() {
             // One that others have gone beyond, by clocks that are ahead. Nothing can come of it.
             return;
         }
+        *reached = turn.number;
+        let (number, before) = facts.turn_deliveries.entry(instance.to_owned()).or_default();
         let is_next = turn.number == *number && follows(before, life);
         let least = if is_next { before.attempt + 1 } else { 1 };
         if turn.attempt < least {

@@ -68,6 +68,8 @@ pub struct Facts {
     pub turned_by: BTreeMap<String, u32>,
     /// Claims on activities.
     pub work_claims: BTreeMap<Activity, Held>,
+    /// The latest turn of each instance that was handed out.
+    pub reached: BTreeMap<String, TurnNumber>,
     /// Deliveries of turns that were not acknowledged since, and which turn it is.
     pub turn_deliveries: BTreeMap<String, (TurnNumber, Delivered)>,
     /// Deliveries of activities.

@@ -123,3 +123,23 @@ fn a_turn_that_another_rolled_forward_and_claimed_is_not_taken_for_free() {
 fn nothing_stays_of_what_was_left_to_another_process() {
     are_clean(&[90, 7_916]);
 }
+
+#[test]
+fn a_claim_that_ran_out_here_is_not_made_for_others_to_see() {
+    are_clean(&[36_515]);
+}
+
+#[test]
+fn what_others_have_claimed_of_a_turn_that_they_finished_is_theirs() {
+    are_clean(&[34_187]);
+}
+
+#[test]
+fn a_message_in_a_head_leaves_it_with_the_lease_as_it_was() {
+    are_clean(&[1_243]);
+}
+
+#[test]
+fn who_was_overtaken_by_a_clock_that_is_ahead_holds_nothing() {
+    are_clean(&[464]);
+}

@@ -152,6 +152,17 @@ impl Draft {
         self.listing = Some(listing);
         self
     }
+
+    /// Whether a record is what was to be written, and nobody has written over it since.
+    pub fn is_stored_as(&self, record: &Record) -> bool {
+        is_same(&record.body, &self.body) && record.place == self.place
+    }
+}
+
+/// Whether two bodies are the same: stores may give back other bytes of the same JSON.
+fn is_same(found: &[u8], written: &[u8]) -> bool {
+    let json = |bytes| serde_json::from_slice::<serde_json::Value>(bytes);
+    found == written || matches!((json(found), json(written)), (Ok(found), Ok(written)) if found == written)
 }
 
 /// A record as it is stored.
@@ -177,5 +188,18 @@ impl Counter {
     /// Names a total.
     pub const fn new(name: &'static str) -> Self {
         Self(Cow::Borrowed(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_are_compared_as_json_where_they_are_json() {
+        assert!(is_same(br#"{"a":1,"b":[2]}"#, br#" {"b": [2], "a": 1}"#));
+        assert!(!is_same(br#"{"a":1}"#, br#"{"a":2}"#));
+        assert!(is_same(b"a b", b"a b") && !is_same(b"a b", b"ab"));
+        assert!(!is_same(b"{}", b"no json"));
     }
 }

@@ -3,9 +3,10 @@
 use async_trait::async_trait;
 use perennial_kv::{MemoryDisk, MemoryStore, SharedMemory};
 use perennial_store::{
-    Commit, Committed, Counter, Cursor, DuePage, DueQuery, Key, Limits, ListFilter, ListPage, Record, Result, ScanPage,
-    ScanQuery, Sharing, Signals, Store,
+    Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, Key, Limits, ListFilter, ListPage, Record, Result,
+    ScanPage, ScanQuery, Sharing, Signals, Store,
 };
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 
@@ -26,6 +27,7 @@ type Guard = (Door, oneshot::Sender<()>, oneshot::Receiver<()>);
 pub struct Gate {
     inner: Arc<dyn Store>,
     guards: Mutex<Vec<Guard>>,
+    is_down: AtomicBool,
 }
 
 /// A call that stops, once it comes.
@@ -62,7 +64,13 @@ impl Gate {
         Arc::new(Self {
             inner,
             guards: Mutex::default(),
+            is_down: AtomicBool::new(false),
         })
+    }
+
+    /// From now on commits fail, or do not any more.
+    pub fn set_down(&self, is_down: bool) {
+        self.is_down.store(is_down, Ordering::Relaxed);
     }
 
     /// Stops the next call that comes to a door.
@@ -102,6 +110,9 @@ impl Store for Gate {
 
     async fn commit(&self, commit: Commit) -> Result<Committed> {
         self.pass(Door::Commit).await;
+        if self.is_down.load(Ordering::Relaxed) {
+            return Err(Error::Unavailable("the store is down".to_owned()));
+        }
         let outcome = self.inner.commit(commit).await;
         self.pass(Door::Reply).await;
         outcome

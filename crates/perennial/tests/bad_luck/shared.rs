@@ -2,7 +2,7 @@
 
 use crate::gate::{Door, Gate};
 use crate::kit::*;
-use duroxide::providers::Provider;
+use duroxide::providers::{Provider, TagFilter};
 use perennial_kv::SharedMemory;
 use perennial_workflow::{Settings, Workflows, testing};
 use std::sync::Arc;
@@ -161,4 +161,43 @@ async fn a_fetch_whose_lease_ran_out_does_not_disturb_the_one_that_came_after() 
     assert!(soon(slow).await.unwrap().unwrap().is_none());
     assert!(try_turn(&*there).await.is_none(), "it is held");
     ack(&*here, &token, 1, vec![], vec![], None).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_another_process_finished_and_claimed_counts_as_handed_out() {
+    let database = database();
+    let (here, gate) = process(&database, Settings::default()).await;
+    let (there, _) = process(&database, Settings::default()).await;
+    let (_, token, _) = started_here(&here, "i", LEASE).await;
+    // The turn is durable, and most of its activities are not there yet.
+    let many = (0..150).map(|id| activity("i", 10 + id)).collect();
+    let mut door = gate.stop_next(Door::Reply);
+    let turn = tokio::spawn({
+        let here = Arc::clone(&here);
+        async move { ack(&*here, &token, 1, vec![started("i", 1)], many, None).await }
+    });
+    soon(door.came()).await;
+    gate.set_down(true);
+    door.go();
+    soon(turn).await.unwrap().unwrap();
+    assert_eq!(there.read("i").await.unwrap().len(), 1);
+    let lock = ms(300);
+    let tags = TagFilter::DefaultOnly;
+    let mut claimed = None;
+    for _ in 0..150 {
+        let (item, _, attempt) = there.fetch_work_item(lock, NOW, None, &tags).await.unwrap().unwrap();
+        assert_eq!(attempt, 1);
+        claimed = Some(item);
+    }
+    let claimed = claimed.unwrap();
+    gate.set_down(false);
+    pause(after(lock)).await;
+    for _ in 0..150 {
+        let (item, _, attempt) = here.fetch_work_item(LEASE, LEASE, None, &tags).await.unwrap().unwrap();
+        assert_eq!(attempt, 2, "{item:?}");
+        if item == claimed {
+            return;
+        }
+    }
+    panic!("it does not come again");
 }

@@ -163,14 +163,6 @@ async fn a_commit_whose_reply_was_lost_is_recognised_and_not_made_twice() {
     assert_eq!(*store.commits.lock().unwrap(), 1);
 }
 
-#[test]
-fn bodies_are_compared_as_json_where_they_are_json() {
-    assert!(is_same(br#"{"a":1,"b":[2]}"#, br#" {"b": [2], "a": 1}"#));
-    assert!(!is_same(br#"{"a":1}"#, br#"{"a":2}"#));
-    assert!(is_same(b"a b", b"a b") && !is_same(b"a b", b"ab"));
-    assert!(!is_same(b"{}", b"no json"));
-}
-
 #[tokio::test]
 async fn a_commit_that_was_lost_before_it_happened_is_made_again() {
     let (store, _, patient) = bed([Next::FailBefore(Error::UnknownOutcome("cut off".to_string()))]);

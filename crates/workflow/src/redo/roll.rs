@@ -4,7 +4,7 @@ use crate::engine::{BREATHER, Engine};
 use crate::records::decode;
 use crate::records::head::Head;
 use crate::records::redo::Redo;
-use perennial_store::{Commit, Committed, Error, Key, Op, Partition, Result, Version};
+use perennial_store::{Commit, Committed, Draft, Error, Op, Partition, Result, Version};
 use tracing::warn;
 
 /// A turn that is durable and not yet complete.
@@ -149,25 +149,23 @@ impl Rest {
         }
     }
 
-    /// Reads the versions of what somebody else wrote. What is gone again was consumed by who saw it first.
+    /// Reads the versions of what somebody else wrote. What is gone again was consumed by who saw it first, and what has
+    /// changed since is claimed by others, or was: neither is this turn's any more.
     async fn find_versions(&mut self, engine: &Engine) -> Result<()> {
         if !self.helped {
             return Ok(());
         }
-        let queued = |op: &Op| {
-            op.draft()
-                .filter(|draft| draft.place.is_some())
-                .map(|draft| draft.key.clone())
-        };
-        let unknown: Vec<(usize, Key)> = self
+        let queued = |op: &Op| op.draft().filter(|draft| draft.place.is_some()).cloned();
+        let unknown: Vec<(usize, Draft)> = self
             .ops
             .iter()
             .zip(self.first..)
             .filter(|(_, at)| self.versions.get(*at).is_some_and(Option::is_none))
             .filter_map(|(op, at)| Some((at, queued(op)?)))
             .collect();
-        for (at, key) in unknown {
-            let found = engine.store.get(&key).await?;
+        for (at, draft) in unknown {
+            let found = engine.store.get(&draft.key).await?;
+            let found = found.filter(|record| draft.is_stored_as(record));
             if let Some(slot) = self.versions.get_mut(at) {
                 *slot = found.map(|record| record.version);
             }
