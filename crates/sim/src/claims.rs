@@ -288,13 +288,17 @@ pub fn work_given_back(life: &Life, token: &str, forgiven: bool) {
     }
 }
 
-/// A lease on a turn was renewed, or not, by a call that began at `from_ms`.
+/// A lease on a turn was renewed, by a call that began at `from_ms`; or it was not, because somebody has taken over.
 pub fn turn_renewed(life: &Life, token: &str, from_ms: u64, lease: Duration, renewed: bool) {
     let facts = &mut *life.scene.facts.lock();
-    if let Some((_, held)) = turn_of(facts, token)
-        && renewed
-    {
+    let Some((instance, held)) = turn_of(facts, token) else {
+        return;
+    };
+    if renewed {
         held.renew(from_ms, lease);
+    } else if life.scene.config.is_shared() {
+        let instance = instance.clone();
+        facts.turn_claims.remove(&instance);
     }
 }
 
