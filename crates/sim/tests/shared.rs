@@ -140,6 +140,11 @@ fn a_message_in_a_head_leaves_it_with_the_lease_as_it_was() {
 }
 
 #[test]
+fn a_message_that_others_took_out_of_a_head_is_not_handed_out_again() {
+    are_clean(&[38_630]);
+}
+
+#[test]
 fn who_was_overtaken_by_a_clock_that_is_ahead_holds_nothing() {
     are_clean(&[464, 19_088]);
 }

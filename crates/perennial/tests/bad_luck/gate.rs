@@ -15,6 +15,10 @@ use tokio::sync::oneshot;
 pub enum Door {
     /// Before a record is read.
     Get,
+    /// Before a partition is read.
+    Scan,
+    /// Before work is asked for.
+    Due,
     /// Before a commit.
     Commit,
     /// After a commit, before its reply.
@@ -124,10 +128,12 @@ impl Store for Gate {
     }
 
     async fn scan(&self, query: &ScanQuery) -> Result<ScanPage> {
+        self.pass(Door::Scan).await;
         self.inner.scan(query).await
     }
 
     async fn due(&self, query: &DueQuery) -> Result<DuePage> {
+        self.pass(Door::Due).await;
         self.inner.due(query).await
     }
 

@@ -201,3 +201,45 @@ async fn what_another_process_finished_and_claimed_counts_as_handed_out() {
     }
     panic!("it does not come again");
 }
+
+#[tokio::test]
+async fn a_message_that_others_took_out_of_the_head_is_not_handed_out_again() {
+    let database = database();
+    let (here, gate) = process(&database, Settings::default()).await;
+    let (there, _) = process(&database, Settings::default()).await;
+    let lock = ms(300);
+    let fetch = |lock: Duration, wait: Duration| {
+        let here = Arc::clone(&here);
+        tokio::spawn(async move { here.fetch_orchestration_item(lock, wait, None).await })
+    };
+    let waiting = fetch(lock, ms(2_500));
+    pause(ms(100)).await;
+    // The start is stored with its claim, and the answer comes when others have done it.
+    let mut door = gate.stop_next(Door::Reply);
+    let sent = tokio::spawn({
+        let here = Arc::clone(&here);
+        async move { send(&*here, start("i")).await }
+    });
+    soon(door.came()).await;
+    // Nor is it heard of in another way.
+    let due = gate.stop_next(Door::Due);
+    pause(after(lock)).await;
+    let (_, token, _) = next_turn(&there).await;
+    ack(&*there, &token, 1, vec![started("i", 1)], vec![], None)
+        .await
+        .unwrap();
+    // The claim is made again, and runs out while the messages are read.
+    let mut scan = gate.stop_next(Door::Scan);
+    let mut late = gate.stop_next(Door::Scan);
+    door.go();
+    soon(sent).await.unwrap();
+    soon(scan.came()).await;
+    scan.go();
+    soon(late.came()).await;
+    pause(lock).await;
+    let found = soon(fetch(LEASE, ms(500))).await.unwrap().unwrap();
+    assert!(found.is_none(), "{found:?}");
+    late.go();
+    due.go();
+    assert!(soon(waiting).await.unwrap().unwrap().is_none());
+}

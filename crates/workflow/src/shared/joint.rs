@@ -208,3 +208,63 @@ fn answer(parts: Vec<Part>, steps: &[Step], committed: &Committed) {
         part.answer.send(Ok(joined)).ok();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perennial_store::{Draft, RecordId};
+
+    fn create(id: &str) -> Op {
+        Op::Create(Draft::new(Key::new(Partition::new("p"), RecordId::of(id)), "{}"))
+    }
+
+    fn part(ops: &[&str], chances: &[(&str, Option<usize>)]) -> (Part, oneshot::Receiver<Result<Joined>>) {
+        let (answer, outcome) = oneshot::channel();
+        let chance = |(id, instead_of): &(&str, Option<usize>)| {
+            Some(Chance {
+                op: create(id),
+                instead_of: *instead_of,
+            })
+        };
+        let part = Part {
+            ops: ops.iter().map(|id| create(id)).collect(),
+            chances: chances.iter().map(chance).collect(),
+            answer,
+        };
+        (part, outcome)
+    }
+
+    #[test]
+    fn what_a_chance_makes_needless_is_left_out() {
+        let (mut one, _answer) = part(&["work", "msg"], &[("head", Some(1)), ("next", None)]);
+        let (own, chance) = (|op| Step::Own(0, op), |number| Step::Chance(0, number));
+        assert_eq!(arrange(std::slice::from_ref(&one), 100), [own(0), chance(0), chance(1)]);
+        one.chances[0] = None;
+        assert_eq!(arrange(&[one], 100), [own(0), own(1), chance(1)]);
+    }
+
+    #[test]
+    fn one_chance_is_taken_for_a_key_and_none_beyond_the_limit() {
+        let (one, _one) = part(&["a"], &[("head", Some(0))]);
+        let (other, _other) = part(&["b"], &[("head", Some(0))]);
+        let parts = [one, other];
+        assert_eq!(arrange(&parts, 100), [Step::Own(1, 0), Step::Chance(0, 0)]);
+        assert_eq!(arrange(&parts, 2), [Step::Own(0, 0), Step::Own(1, 0)]);
+    }
+
+    #[test]
+    fn each_part_is_told_what_it_made() {
+        let (one, mut first) = part(&["a"], &[("head", Some(0))]);
+        let (other, mut second) = part(&["b"], &[("head", Some(0))]);
+        let parts = vec![one, other];
+        let steps = arrange(&parts, 100);
+        let versions = vec![Some(Version::number(1)), Some(Version::number(2))];
+        answer(parts, &steps, &Committed { versions });
+        let told = |outcome: &mut oneshot::Receiver<Result<Joined>>| {
+            let joined = outcome.try_recv().unwrap().unwrap();
+            (joined.versions.versions, joined.taken)
+        };
+        assert_eq!(told(&mut first), (vec![None], vec![Some(Version::number(2))]));
+        assert_eq!(told(&mut second), (vec![Some(Version::number(1))], vec![None]));
+    }
+}

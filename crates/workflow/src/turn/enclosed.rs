@@ -5,7 +5,7 @@
 //! that turn alone. Whoever writes the head for another reason takes it out, and then it has a record as all messages have.
 //! If the process dies, the head stands where messages stand from the end of its lease on.
 
-use crate::board::Handed;
+use crate::board::{Handed, Letter};
 use crate::engine::Engine;
 use crate::mutation::{self, Mutation};
 use crate::records::head::{Enclosed, Head};
@@ -47,6 +47,16 @@ fn draft(engine: &Engine, instance: &str, enclosed: &Enclosed) -> Result<Draft> 
 pub fn left(head: &Head, handed: &[Handed]) -> Option<Arc<Enclosed>> {
     let is_handed = |enclosed: &Arc<Enclosed>| handed.iter().any(|handed| handed.order.0 == enclosed.order);
     head.enclosed.clone().filter(|enclosed| !is_handed(enclosed))
+}
+
+/// Whether those messages that were in the head, as far as is known here, are in this one. One that is not may long have been
+/// consumed by others.
+pub fn are_there(head: Option<&Head>, letters: &[(Order, Letter)]) -> bool {
+    let there = head
+        .and_then(|head| head.enclosed.as_ref())
+        .map(|enclosed| enclosed.order);
+    let mut enclosed = letters.iter().filter(|(_, letter)| letter.enclosed);
+    enclosed.all(|(order, _)| Some(order.0) == there)
 }
 
 /// Writes a head, and the record of the message that was in it.

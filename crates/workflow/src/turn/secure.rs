@@ -43,6 +43,7 @@ pub async fn secure(
 ) -> Result<Secured> {
     if let Some(reserved) = taken.reserved.take()
         && lasts(reserved.until_ms, engine.clock.now_ms(), lock)
+        && enclosed::are_there(head_of(&reserved.snapshot), &taken.letters)
     {
         // What is behind one that may be gone must not come before it.
         let certain = taken.letters.iter().take_while(|(_, letter)| letter.certain).count();
@@ -69,6 +70,7 @@ pub async fn secure(
     }
     let parked = snapshot.head.as_ref().is_some_and(|(head, _)| head.parked);
     let messages = if !parked
+        && enclosed::are_there(head_of(&snapshot), &taken.letters)
         && engine
             .board
             .lock()
@@ -89,6 +91,10 @@ pub async fn secure(
         Some(snapshot) => Secured::Ours(snapshot, messages),
         None => Secured::Nothing,
     })
+}
+
+fn head_of(snapshot: &Snapshot) -> Option<&Head> {
+    snapshot.head.as_ref().map(|(head, _)| head)
 }
 
 /// Makes sure that a lease can be handed out: reading may have taken so long that it would end too early, and so may the
