@@ -12,6 +12,7 @@ pub mod joint;
 mod look;
 mod lookout;
 mod members;
+mod renewal;
 
 pub use foresight::{Arrival, Foresight, deliver, known_version, receive};
 pub use handover::see_through;
@@ -19,6 +20,7 @@ use home::{Home, home_of};
 use joint::Joint;
 pub use lookout::{Lookout, look_first, look_now, make_sure, watch};
 pub use members::{Members, meet};
+pub use renewal::prolonged;
 
 use crate::engine::{Engine, later};
 use crate::records::head::Lease;

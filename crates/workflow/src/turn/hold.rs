@@ -2,13 +2,14 @@
 
 use super::secure;
 use crate::board::{Body, Claim, ClaimId, Handed, Subject};
-use crate::engine::{BREATHER, Engine, later};
+use crate::engine::{Engine, later};
 use crate::error::{dead_token, from_store};
 use crate::instance::Snapshot;
 use crate::queued::written;
 use crate::records::head::Head;
 use crate::records::message;
 use crate::send::slot_of;
+use crate::shared;
 use crate::shield::Shield;
 use duroxide::providers::ProviderError;
 use perennial_store::{Commit, Error, Op, Order, Place, Result as Stored};
@@ -69,26 +70,10 @@ fn put_back(engine: &Engine, id: ClaimId, delay: Option<Duration>, ignore_attemp
 /// Makes a lease on a turn last `extend` from now.
 pub async fn renew(engine: &Arc<Engine>, token: &str, extend: Duration) -> Result<(), ProviderError> {
     const OPERATION: &str = "renew_orchestration_item_lock";
-    let mut told_ms = 0;
-    if engine.shared.is_some() {
-        let dead = || dead_token(OPERATION);
-        let id = engine.board.claim_of(token).ok_or_else(dead)?;
-        let engine = Arc::clone(engine);
-        // Who does not wait for the answer any more must not leave the claim behind as it is while it is written.
-        told_ms = Shield::new(async move {
-            loop {
-                let now_ms = engine.clock.now_ms();
-                match prolong(&engine, id, extend).await {
-                    Ok(true) => return Ok(now_ms),
-                    Ok(false) => return Err(dead()),
-                    // The runtime does not try again.
-                    Err(error) if error.is_transient() => engine.clock.sleep(BREATHER).await,
-                    Err(error) => return Err(from_store(OPERATION, &error)),
-                }
-            }
-        })
-        .await?;
-    }
+    let told_ms = shared::prolonged(engine, OPERATION, token, move |engine, id, _| async move {
+        prolong(&engine, id, extend).await
+    })
+    .await?;
     let is_turn = |subject: &Subject| matches!(subject, Subject::Turn { .. });
     engine.renew_lease(OPERATION, token, extend, told_ms, is_turn)?;
     Ok(())

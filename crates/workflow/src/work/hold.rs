@@ -2,7 +2,7 @@
 
 use super::{fetch, secure, sessions};
 use crate::board::{Claim, ClaimId, Subject, Task};
-use crate::engine::{BREATHER, Engine, later, millis};
+use crate::engine::{Engine, later, millis};
 use crate::error::{dead_token, from_store};
 use crate::shared::{self, Shared};
 use crate::shield::Shield;
@@ -119,27 +119,11 @@ fn put_back(engine: &Engine, id: ClaimId, delay: Option<Duration>, ignore_attemp
 /// worker learns of it.
 pub async fn renew(engine: &Arc<Engine>, token: &str, extend: Duration) -> Result<(), ProviderError> {
     const OPERATION: &str = "renew_work_item_lock";
-    let mut told_ms = 0;
-    if engine.shared.is_some() {
-        let dead = || dead_token(OPERATION);
-        let id = engine.board.claim_of(token).ok_or_else(dead)?;
-        let engine = Arc::clone(engine);
-        // Who does not wait for the answer any more must not leave the claim behind as it is while it is written.
-        told_ms = Shield::new(async move {
-            loop {
-                let now_ms = engine.clock.now_ms();
-                let due_ms = shared::until(now_ms, extend);
-                match rewrite(&engine, id, due_ms, 0, |claim| claim.until_ms > now_ms).await {
-                    Ok(true) => return Ok(now_ms),
-                    Ok(false) => return Err(dead()),
-                    // The runtime gives up an activity whose lease is not renewed, and removes it if it is still its own.
-                    Err(error) if error.is_transient() => engine.clock.sleep(BREATHER).await,
-                    Err(error) => return Err(from_store(OPERATION, &error)),
-                }
-            }
-        })
-        .await?;
-    }
+    let told_ms = shared::prolonged(engine, OPERATION, token, move |engine, id, now_ms| async move {
+        let due_ms = shared::until(now_ms, extend);
+        rewrite(&engine, id, due_ms, 0, |claim| claim.until_ms > now_ms).await
+    })
+    .await?;
     let is_work = |subject: &Subject| matches!(subject, Subject::Work { .. });
     let subject = engine.renew_lease(OPERATION, token, extend, told_ms, is_work)?;
     if let Subject::Work { order } = subject {
