@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// How many processes a crowd is.
 const PROCESSES: usize = 4;
 /// When they know each other.
-const ACQUAINTED: Duration = Duration::from_secs(11);
+const ACQUAINTED: Duration = Duration::from_secs(13);
 
 /// Processes that know each other, and a client.
 struct Crowd {
@@ -24,10 +24,9 @@ impl Crowd {
             base_ms: 5,
             jitter_ms: 3,
         });
-        let mut workers = Vec::new();
-        for _ in 0..processes {
-            workers.push(Process::start(&room, &Program::new(2)).await);
-        }
+        let program = Program::new(2);
+        // Those who start together look for each other at the same time; who comes later is met some 15 s later.
+        let workers = futures::future::join_all((0..processes).map(|_| Process::start(&room, &program))).await;
         let client = Process::client(&room).await;
         tokio::time::sleep(ACQUAINTED).await;
         Self { room, workers, client }

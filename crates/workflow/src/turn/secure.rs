@@ -66,7 +66,9 @@ pub async fn secure(
     };
     if mutation::is(Mutation::TrustHints) {
         let messages = super::prepare::open(engine, taken).await?;
-        return Ok(Secured::Ours(snapshot, messages));
+        if !taken.letters.is_empty() {
+            return Ok(Secured::Ours(snapshot, messages));
+        }
     }
     let parked = snapshot.head.as_ref().is_some_and(|(head, _)| head.parked);
     let messages = if !parked
