@@ -100,6 +100,12 @@ pub fn later(now_ms: u64, by: Duration) -> u64 {
     now_ms.saturating_add(millis(by))
 }
 
+/// When something may be seen that is put off for so long from now on. Never too soon: clocks tell whole milliseconds, so that
+/// now may be almost one more than it says.
+pub fn put_off(now_ms: u64, delay: Duration) -> u64 {
+    later(now_ms, delay).saturating_add(1)
+}
+
 /// How long a fetch that failed waits before it tries again.
 pub const BREATHER: Duration = Duration::from_millis(500);
 

@@ -182,7 +182,10 @@ pub async fn quarantine(engine: &Engine, record: Record, place: Place, lane: &st
     warn!(partition = %record.key.partition, id = %record.key.id, %why, "a queued record cannot be read: set aside");
     engine.meters.quarantined.increment(1);
     let lane = aside(lane, place.order).lane;
-    let draft = Draft::new(record.key, record.body).placed(Place { lane, ..place });
+    let draft = Draft {
+        listing: record.listing,
+        ..Draft::new(record.key, record.body).placed(Place { lane, ..place })
+    };
     engine
         .commit(Commit::new(vec![Op::Replace(draft, record.version)]))
         .await?;

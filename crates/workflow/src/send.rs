@@ -1,6 +1,6 @@
 //! Messages and activities from outside: clients, and tests that fill queues by hand.
 
-use crate::engine::{Engine, later};
+use crate::engine::{Engine, put_off};
 use crate::error::{from_store, wrong_item};
 use crate::instance::Snapshot;
 use crate::mutation::{self, Mutation};
@@ -17,7 +17,8 @@ use std::time::Duration;
 /// Sends a message to an instance, to be seen after `delay`.
 pub async fn message(engine: &Arc<Engine>, item: WorkItem, delay: Option<Duration>) -> Result<(), ProviderError> {
     const OPERATION: &str = "enqueue_for_orchestrator";
-    let due_ms = delay.map_or(0, |delay| later(engine.clock.now_ms(), delay));
+    let delay = delay.filter(|delay| !delay.is_zero());
+    let due_ms = delay.map_or(0, |delay| put_off(engine.clock.now_ms(), delay));
     let again = mutation::is(Mutation::SendTwice).then(|| Post::new(engine, item.clone(), due_ms, 0));
     let post = Post::new(engine, item, due_ms, 0).map_err(|e| from_store(OPERATION, &e))?;
     let (post, create) = post.ok_or_else(|| wrong_item(OPERATION, "a message to an instance"))?;

@@ -4,6 +4,7 @@ use crate::gate::{Door, Gate};
 use crate::kit::*;
 use duroxide::providers::{Provider, TagFilter};
 use perennial_kv::SharedMemory;
+use perennial_store::{Commit, Draft, Key, Op, Partition, RecordId, Store};
 use perennial_workflow::{Settings, Workflows, testing};
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,6 +81,27 @@ async fn a_message_in_the_head_outlives_its_process() {
         .await
         .unwrap();
     assert_eq!(records(&database, "i"), ["head"]);
+}
+
+#[tokio::test]
+async fn a_damaged_head_with_a_message_in_it_blocks_nobody() {
+    let database = database();
+    let (here, gate) = process(&database, Settings::default()).await;
+    let lock = ms(300);
+    started_here(&here, "broken", lock).await;
+    let head = Key::new(Partition::new("wf:broken"), RecordId::of("head"));
+    let place = gate.get(&head).await.unwrap().unwrap().place.unwrap();
+    let damaged = Draft::new(head.clone(), "no head").placed(place);
+    gate.commit(Commit::new(vec![Op::Put(damaged)])).await.unwrap();
+    testing::let_go(&here).await;
+    let (there, gate) = process(&database, Settings::default()).await;
+    pause(after(lock)).await;
+    let (elsewhere, _) = process(&database, Settings::default()).await;
+    send(&*elsewhere, start("other")).await;
+    assert_eq!(next_turn(&there).await.0.instance, "other");
+    assert!(turn_within(&*there, ms(300)).await.is_none());
+    let kept = gate.get(&head).await.unwrap().expect("it is kept");
+    assert_eq!(kept.body, "no head");
 }
 
 #[tokio::test]

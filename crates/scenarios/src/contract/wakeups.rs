@@ -1,7 +1,7 @@
 //! Waiters that must wake, and waiters that must not be woken in their place.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use duroxide::providers::{
     DispatcherCapabilityFilter, Provider, ProviderError, SemverRange, SessionFetchConfig, TagFilter, WorkItem,
@@ -96,6 +96,19 @@ pub async fn the_end_of_a_turn_wakes_for_what_came_meanwhile(h: &Harness) {
     );
 }
 
+/// The time when the clock is about to tell the next millisecond: who counts whole ones from here is too soon by almost one.
+fn late_in_a_millisecond() -> Instant {
+    let told_ms = clock_ms();
+    while clock_ms() == told_ms {
+        std::hint::spin_loop();
+    }
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_micros(900) {
+        std::hint::spin_loop();
+    }
+    Instant::now()
+}
+
 /// What comes due wakes: a timer of an ack, a delayed message, delayed work; and not before.
 pub async fn what_comes_due_wakes(h: &Harness) {
     let store = h.store();
@@ -119,7 +132,7 @@ pub async fn what_comes_due_wakes(h: &Harness) {
     assert!(clock_ms() >= fire_at_ms, "a timer fired early");
 
     let waiter = turn_waiter(h.store(), None).await;
-    let begun = Instant::now();
+    let begun = late_in_a_millisecond();
     store.enqueue_for_orchestrator(start("j"), Some(ms(250))).await.unwrap();
     assert_eq!(woken(waiter, "a delayed message").await.0.instance, "j");
     assert!(begun.elapsed() >= ms(250));
@@ -127,7 +140,7 @@ pub async fn what_comes_due_wakes(h: &Harness) {
     push(&*store, activity("i", 7)).await;
     let (_, token, _) = work(&*store).await;
     let waiter = plain_waiter(h).await;
-    let begun = Instant::now();
+    let begun = late_in_a_millisecond();
     store.abandon_work_item(&token, Some(ms(250)), false).await.unwrap();
     assert_eq!(woken(waiter, "delayed work").await.2, 2);
     assert!(begun.elapsed() >= ms(250));
@@ -282,12 +295,13 @@ pub async fn nothing_wakes_a_waiter_for_nothing(h: &Harness) {
         .await
         .unwrap();
     push(&*store, routed("i", 1, None, Some("tagged"))).await;
-    let (begun, anyone) = (Instant::now(), owner("anyone"));
+    let (begun_ms, anyone) = (clock_ms(), owner("anyone"));
     let (turn, work) = tokio::join!(
         store.fetch_orchestration_item(LEASE, ms(400), None),
         store.fetch_work_item(LEASE, ms(400), Some(&anyone), &TagFilter::DefaultOnly),
     );
     assert!(turn.unwrap().is_none());
     assert!(work.unwrap().is_none());
-    assert!(begun.elapsed() >= ms(400), "came back after {:?}", begun.elapsed());
+    let waited_ms = clock_ms() - begun_ms;
+    assert!(waited_ms >= 400, "came back after {waited_ms} ms");
 }

@@ -181,70 +181,56 @@ impl Cache {
 mod tests {
     use super::*;
 
+    const SLOT: Slot = Slot(7);
+
+    /// An empty cache, and the name of an instance.
+    fn cache() -> (Cache, Arc<str>) {
+        (Cache::new(1 << 20, Arc::new(Meters::new())), Arc::from("a"))
+    }
+
+    /// Fills the cache with what was read since `began`; what is to be believed.
+    fn read(cache: &Cache, instance: &Arc<str>, began: Began, trust: Trust) -> Arc<Snapshot> {
+        cache.fill(instance, SLOT, began, Arc::new(Snapshot::default()), trust, false)
+    }
+
     #[test]
     fn a_reader_that_was_overtaken_by_a_commit_does_not_fill_the_cache() {
-        let cache = Cache::new(1 << 20, Arc::new(Meters::new()));
-        let (instance, slot) = (Arc::from("a"), Slot(7));
-        let began = cache.begin(slot);
-        cache.put(&instance, slot, Arc::new(Snapshot::default()), 1);
-        cache.forget("a", slot);
-        cache.fill(
-            &instance,
-            slot,
-            began,
-            Arc::new(Snapshot::default()),
-            Trust::Always,
-            false,
-        );
+        let (cache, instance) = cache();
+        let began = cache.begin(SLOT);
+        cache.put(&instance, SLOT, Arc::new(Snapshot::default()), 1);
+        cache.forget("a", SLOT);
+        read(&cache, &instance, began, Trust::Always);
         assert!(cache.get("a", Trust::Always).is_none());
-        let began = cache.begin(slot);
-        cache.fill(
-            &instance,
-            slot,
-            began,
-            Arc::new(Snapshot::default()),
-            Trust::Always,
-            false,
-        );
+        let began = cache.begin(SLOT);
+        read(&cache, &instance, began, Trust::Always);
         assert!(cache.get("a", Trust::Always).is_some());
     }
 
     #[test]
     fn what_a_commit_left_while_the_store_was_read_is_not_trusted_where_others_may_write() {
-        let cache = Cache::new(1 << 20, Arc::new(Meters::new()));
-        let (instance, slot) = (Arc::from("a"), Slot(7));
-        let began = cache.begin(slot);
-        cache.put(&instance, slot, Arc::new(Snapshot::default()), 10);
-        cache.fill(
-            &instance,
-            slot,
-            began,
-            Arc::new(Snapshot::default()),
-            Trust::At(11),
-            false,
-        );
+        let (cache, instance) = cache();
+        let began = cache.begin(SLOT);
+        cache.put(&instance, SLOT, Arc::new(Snapshot::default()), 10);
+        read(&cache, &instance, began, Trust::At(11));
         assert!(cache.get("a", Trust::At(11)).is_none());
         assert!(cache.get("a", Trust::Always).is_some());
     }
 
     #[test]
     fn who_was_overtaken_by_a_commit_believes_that_where_nobody_else_writes() {
-        let cache = Cache::new(1 << 20, Arc::new(Meters::new()));
-        let (instance, slot) = (Arc::from("a"), Slot(7));
-        let began = cache.begin(slot);
+        let (cache, instance) = cache();
+        let began = cache.begin(SLOT);
         let committed = Arc::new(Snapshot::default());
-        cache.put(&instance, slot, Arc::clone(&committed), 10);
+        cache.put(&instance, SLOT, Arc::clone(&committed), 10);
         // Perhaps by a commit that is not answered yet, and that a power cut would take back.
-        let newer = Arc::new(Snapshot::default());
-        let believed = cache.fill(&instance, slot, began, Arc::clone(&newer), Trust::Always, false);
+        let believed = read(&cache, &instance, began, Trust::Always);
         assert!(Arc::ptr_eq(&believed, &committed));
     }
 
     #[test]
     fn where_others_may_write_what_is_known_is_trusted_for_a_moment_only() {
-        let cache = Cache::new(1 << 20, Arc::new(Meters::new()));
-        let (instance, slot) = (Arc::from("a"), Slot(7));
-        cache.put(&instance, slot, Arc::new(Snapshot::default()), 10);
+        let (cache, instance) = cache();
+        cache.put(&instance, SLOT, Arc::new(Snapshot::default()), 10);
         assert!(cache.get("a", Trust::At(10 + OWN_MS - 1)).is_some());
         assert!(cache.get("a", Trust::At(10 + OWN_MS)).is_none());
         cache.confirm(&instance, 2_000, false);

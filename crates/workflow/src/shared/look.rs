@@ -7,7 +7,7 @@ use crate::outbox::{Fate, Origin};
 use crate::records::envelope::Envelope;
 use crate::records::head::Head;
 use crate::records::work::Activity;
-use crate::records::{instance_of, message, queues};
+use crate::records::{decode, instance_of, message, queues};
 use crate::recover;
 use crate::shared::{Home, home_of};
 use crate::turn::set_free;
@@ -102,7 +102,7 @@ async fn learn(engine: &Arc<Engine>, mut record: Record, turns: bool, found: &mu
     };
     engine.orders.pass(place.order);
     if record.key.id == Head::id() {
-        found.news += usize::from(turns && free_enclosed(engine, record).await?);
+        found.news += usize::from(turns && free_enclosed(engine, record, place).await?);
         return Ok(());
     }
     if engine.board.lock().0.is_known(&record, place.order) {
@@ -135,11 +135,7 @@ async fn learn(engine: &Arc<Engine>, mut record: Record, turns: bool, found: &mu
         Ok(envelope) => envelope,
         Err(why @ Error::Corrupt(_)) => {
             let lane = if is_message { queues::TURN } else { queues::WORK };
-            match recover::quarantine(engine, record, place, lane, &why).await {
-                // Another process was faster.
-                Ok(()) | Err(Error::Conflict { .. }) => return Ok(()),
-                Err(other) => return Err(other),
-            }
+            return set_aside(engine, record, place, lane, &why).await;
         }
         Err(other) => return Err(other),
     };
@@ -173,14 +169,29 @@ async fn learn(engine: &Arc<Engine>, mut record: Record, turns: bool, found: &mu
 }
 
 /// A message in a head that nobody works on any more gets a record; the next answer tells of that one.
-async fn free_enclosed(engine: &Engine, mut record: Record) -> Result<bool> {
+async fn free_enclosed(engine: &Engine, mut record: Record, place: Place) -> Result<bool> {
     if record.body.is_empty() {
         record = match engine.store.get(&record.key).await? {
             Some(whole) if whole.version == record.version => whole,
             _ => return Ok(false),
         };
     }
-    set_free(engine, record).await
+    match decode(&record) {
+        Ok(head) => set_free(engine, record, head).await,
+        Err(why @ Error::Corrupt(_)) => {
+            set_aside(engine, record, place, queues::TURN, &why).await?;
+            Ok(false)
+        }
+        Err(other) => Err(other),
+    }
+}
+
+/// Sets a record aside that cannot be read, unless another process was faster.
+async fn set_aside(engine: &Engine, record: Record, place: Place, lane: &str, why: &Error) -> Result<()> {
+    match recover::quarantine(engine, record, place, lane, why).await {
+        Ok(()) | Err(Error::Conflict { .. }) => Ok(()),
+        Err(other) => Err(other),
+    }
 }
 
 /// Until when something is left to others: to who works on the instance, or to whose it is.

@@ -9,7 +9,7 @@ use crate::board::{Handed, Letter};
 use crate::engine::Engine;
 use crate::mutation::{self, Mutation};
 use crate::records::head::{Enclosed, Head};
-use crate::records::{decode, instance_of, message};
+use crate::records::{instance_of, message};
 use crate::send::slot_of;
 use perennial_store::{Commit, Committed, Draft, Error, Op, Order, Place, Record, RecordId, Result, Version};
 use std::sync::Arc;
@@ -28,19 +28,35 @@ pub fn take_out(engine: &Engine, instance: &str, head: &mut Head) -> Result<Opti
         return Ok(None);
     };
     let order = Order(enclosed.order);
-    let create = Op::Create(draft(engine, instance, &enclosed)?);
+    let create = Op::Create(draft(engine, instance, &enclosed, 0, 0)?);
     Ok(Some(TakenOut { order, create }))
 }
 
+/// Takes a message that was handed out, out of its head, to be ready at another time.
+pub fn put_off(
+    engine: &Engine,
+    instance: &str,
+    head: &mut Head,
+    handed: &Handed,
+    due_ms: u64,
+    attempts: u32,
+) -> Result<Option<Op>> {
+    let is_this = |enclosed: &mut Arc<Enclosed>| handed.enclosed && enclosed.order == handed.order.0;
+    let Some(enclosed) = head.enclosed.take_if(is_this) else {
+        return Ok(None);
+    };
+    draft(engine, instance, &enclosed, due_ms, attempts).map(|draft| Some(Op::Create(draft)))
+}
+
 /// The record of a message that was in a head.
-fn draft(engine: &Engine, instance: &str, enclosed: &Enclosed) -> Result<Draft> {
+fn draft(engine: &Engine, instance: &str, enclosed: &Enclosed, due_ms: u64, attempts: u32) -> Result<Draft> {
     let place = Place {
         lane: engine.queues.turn(),
         order: Order(enclosed.order),
-        due_ms: 0,
+        due_ms,
     };
     let id = RecordId::from_raw(enclosed.id.as_str());
-    message::draft(instance, &id, &enclosed.item, place, 0, None)
+    message::draft(instance, &id, &enclosed.item, place, attempts, None)
 }
 
 /// The message in a head that stays there when these are consumed.
@@ -87,8 +103,7 @@ fn has_record(engine: &Engine, instance: &Arc<str>, order: Order, version: Optio
 }
 
 /// Takes the message out of a head whose process is gone; tells whether that was done.
-pub async fn set_free(engine: &Engine, record: Record) -> Result<bool> {
-    let mut head: Head = decode(&record)?;
+pub async fn set_free(engine: &Engine, record: Record, mut head: Head) -> Result<bool> {
     let now_ms = engine.clock.now_ms();
     let is_held = head.lease.as_ref().is_some_and(|lease| lease.until_ms > now_ms);
     if is_held || head.condemned.is_some() || head.pending.is_some() {

@@ -1,8 +1,8 @@
 //! What a dispatcher may do with a turn other than finish it.
 
-use super::secure;
+use super::{enclosed, secure};
 use crate::board::{Body, Claim, ClaimId, Handed, Subject};
-use crate::engine::{Engine, later};
+use crate::engine::{Engine, put_off};
 use crate::error::{dead_token, from_store};
 use crate::instance::Snapshot;
 use crate::queued::written;
@@ -32,7 +32,7 @@ pub async fn abandon(
         Shield::new(async move {
             let _gate = engine.enter(id).await.ok_or_else(dead)?;
             let held = borrow(&engine, id, |_| true).ok_or_else(dead)?;
-            let due_ms = delay.map(|delay| later(engine.clock.now_ms(), delay));
+            let due_ms = delay.map(|delay| put_off(engine.clock.now_ms(), delay));
             let given = give_back(&engine, &held, due_ms, ignore_attempt).await;
             settle_up(&engine, id, None);
             if !given.map_err(|e| from_store(OPERATION, &e))? {
@@ -60,7 +60,7 @@ fn put_back(engine: &Engine, id: ClaimId, delay: Option<Duration>, ignore_attemp
         board.uncount(&instance, &orders);
     }
     if let Some(delay) = delay {
-        board.hide(&instance, &orders, later(now_ms, delay));
+        board.hide(&instance, &orders, put_off(now_ms, delay));
     }
     board.drop_claim(id);
     board.let_go(&instance, id, now_ms);
@@ -159,10 +159,11 @@ async fn give_back(engine: &Engine, held: &Held, due_ms: Option<u64>, ignore_att
         // What is put off counts for itself from now on.
         let counted = std::mem::take(&mut head.deliveries);
         for handed in &held.handed {
-            if handed.enclosed {
-                head.enclosed = None;
-            }
-            if let Some(op) = put_off(engine, &held.instance, handed, due_ms, counted).await? {
+            let op = match enclosed::put_off(engine, &held.instance, &mut head, handed, due_ms, counted)? {
+                Some(op) => Some(op),
+                None => put_off_record(engine, &held.instance, handed, due_ms, counted).await?,
+            };
+            if let Some(op) = op {
                 ops.push(op);
                 later.push(handed.order);
             }
@@ -198,8 +199,8 @@ async fn give_back(engine: &Engine, held: &Held, due_ms: Option<u64>, ignore_att
     Ok(true)
 }
 
-/// Makes a message ready at another time.
-async fn put_off(
+/// Makes a message that has a record ready at another time.
+async fn put_off_record(
     engine: &Engine,
     instance: &Arc<str>,
     handed: &Handed,
@@ -226,9 +227,5 @@ async fn put_off(
     };
     let from = handed.origin.as_ref().map(|origin| &origin.from);
     let draft = message::draft(instance, &handed.id, &item, place, attempts + counted, from)?;
-    Ok(Some(if handed.enclosed {
-        Op::Create(draft)
-    } else {
-        Op::Replace(draft, handed.version.clone())
-    }))
+    Ok(Some(Op::Replace(draft, handed.version.clone())))
 }

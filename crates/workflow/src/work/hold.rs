@@ -2,7 +2,7 @@
 
 use super::{fetch, secure, sessions};
 use crate::board::{Claim, ClaimId, Subject, Task};
-use crate::engine::{Engine, later, millis};
+use crate::engine::{Engine, millis, put_off};
 use crate::error::{dead_token, from_store};
 use crate::shared::{self, Shared};
 use crate::shield::Shield;
@@ -83,11 +83,12 @@ pub async fn abandon(
 ) -> Result<(), ProviderError> {
     const OPERATION: &str = "abandon_work_item";
     let dead = || dead_token(OPERATION);
+    let delay = delay.filter(|delay| !delay.is_zero());
     let id = engine.board.claim_of(token).ok_or_else(dead)?;
     if engine.shared.is_some() {
         let engine = Arc::clone(engine);
         Shield::new(async move {
-            let due_ms = delay.map_or(0, |delay| later(engine.clock.now_ms(), delay));
+            let due_ms = delay.map_or(0, |delay| put_off(engine.clock.now_ms(), delay));
             let uncount = u32::from(ignore_attempt);
             let written = rewrite(&engine, id, due_ms, uncount, |_| true).await;
             if !written.map_err(|e| from_store(OPERATION, &e))? {
@@ -109,7 +110,7 @@ fn put_back(engine: &Engine, id: ClaimId, delay: Option<Duration>, ignore_attemp
     let Subject::Work { order } = claim.subject else {
         return None;
     };
-    let due_ms = delay.map(|delay| later(now_ms, delay));
+    let due_ms = delay.map(|delay| put_off(now_ms, delay));
     board.put_back(order, id, due_ms, ignore_attempt, now_ms);
     board.drop_claim(id);
     Some(())
