@@ -36,16 +36,16 @@ fn whatever_was_answered_survives_kill_minus_nine() {
     }
 }
 
-#[test]
-fn whatever_was_answered_survives_a_power_cut() {
+/// Cuts the power under a writer again and again, each time after so many answers; none of them is missing.
+fn survives_power_cuts(writing: Writing, answers: impl IntoIterator<Item = usize>) {
     let directory = tempfile::tempdir().unwrap();
     let power = Power::new(directory.path());
     let path = directory.path().join("store");
     let mut answered = Answered::new();
-    for round in 0..6 {
+    for (round, answers) in (0..).zip(answers) {
         let from = 1_000_000 * round;
-        let child = start_child(&path, &Writing { from, ..WRITING }, Some(&power));
-        answered.append(&mut kill_after(child, 1 + 83 * round as usize));
+        let child = start_child(&path, &Writing { from, ..writing }, Some(&power));
+        answered.append(&mut kill_after(child, answers));
         power.cut(&path);
         let store = open(&path, Settings::default()).unwrap();
         assert_eq!(missing(&store, &answered), [], "after round {round}");
@@ -56,27 +56,19 @@ fn whatever_was_answered_survives_a_power_cut() {
 }
 
 #[test]
+fn whatever_was_answered_survives_a_power_cut() {
+    survives_power_cuts(WRITING, (0..6).map(|round| 1 + 83 * round));
+}
+
+#[test]
 fn a_power_cut_while_tables_are_written_loses_nothing() {
-    let directory = tempfile::tempdir().unwrap();
-    let power = Power::new(directory.path());
-    let path = directory.path().join("store");
-    let mut answered = Answered::new();
     // Large enough that the queue's memory table is written to disk several times.
     let writing = Writing {
         writers: 64,
         body_bytes: 20_000,
         ..WRITING
     };
-    for round in 0..2 {
-        let from = 1_000_000 * round;
-        let child = start_child(&path, &Writing { from, ..writing }, Some(&power));
-        answered.append(&mut kill_after(child, 900 + 431 * round as usize));
-        power.cut(&path);
-        let store = open(&path, Settings::default()).unwrap();
-        assert_eq!(missing(&store, &answered), [], "after round {round}");
-        drop(store);
-        power.keep(&path);
-    }
+    survives_power_cuts(writing, [900, 1_331]);
 }
 
 #[test]

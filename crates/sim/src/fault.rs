@@ -72,19 +72,9 @@ impl Fault {
 
     /// What can go wrong on a store that belongs to one process, as the sweep uses it: slow beyond every lease, out
     /// for most of the engine's patience.
-    pub const ALONE: [Self; 9] = [
-        Self::Throttled(700),
-        Self::Unavailable,
-        Self::Outage(3_000),
-        Self::LostReply,
-        Self::LostRequest,
-        Self::SlowBefore(40_000),
-        Self::SlowAfter(40_000),
-        Self::KillBefore,
-        Self::KillAfter,
-    ];
+    pub const ALONE: &'static [Self] = Self::SHARED.split_at(9).0;
 
-    /// What can go wrong on a store that many share.
+    /// What can go wrong on a store that many share: last what cannot on the others.
     pub const SHARED: [Self; 12] = [
         Self::Throttled(700),
         Self::Unavailable,

@@ -182,7 +182,7 @@ impl Scenario {
     /// What can go wrong with a call. In what takes long only two things do, and only with commits.
     fn faults(&self, operation: Operation) -> &'static [Fault] {
         match (self.kind, operation) {
-            (Kind::Alone, _) => &Fault::ALONE,
+            (Kind::Alone, _) => Fault::ALONE,
             (Kind::Shared, Operation::Commit) if self.is_long => &[Fault::LostReply, Fault::KillAfter],
             (Kind::Shared, _) if self.is_long => &[],
             (Kind::Shared, _) => &Fault::SHARED,

@@ -74,3 +74,11 @@ pub struct DuePage {
     /// The earliest due time of a matching record that is not ready yet, where the store knows it.
     pub next_due_ms: Option<u64>,
 }
+
+impl DuePage {
+    /// The order of the last record: where the next page begins.
+    pub fn end(&self) -> Option<Order> {
+        let last = self.records.last()?;
+        Some(last.place.as_ref()?.order)
+    }
+}

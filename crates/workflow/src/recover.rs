@@ -65,11 +65,7 @@ async fn admit_all(engine: &Engine, lane: &str, topics: Topics, clean: bool) -> 
     loop {
         let page = engine.store.due(&query).await?;
         found += page.records.len();
-        query.after = page
-            .records
-            .last()
-            .and_then(|record| record.place.as_ref())
-            .map(|place| place.order);
+        query.after = page.end();
         for record in page.records {
             admit(engine, record, clean).await?;
         }

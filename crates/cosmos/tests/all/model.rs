@@ -1,6 +1,6 @@
 //! Random commits and questions: the store answers as the one in memory does, also while replies are lost.
 
-use crate::support::{Bed, key};
+use crate::support::{Bed, Random, key};
 use perennial_cosmos_server::{Fault, Options, Rule, When};
 use perennial_kv::{MemoryStore, Settings};
 use perennial_store::{
@@ -12,18 +12,7 @@ use std::collections::HashMap;
 const PARTITIONS: [&str; 3] = ["p", "é/\"", ""];
 const IDS: [&str; 6] = ["head", "job/1", "job/2", "job", "é", ""];
 
-/// Numbers that look random and are the same in every run.
-struct Random(u64);
-
 impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % limit
-    }
-
     fn one<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())]
     }

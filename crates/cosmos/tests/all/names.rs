@@ -1,20 +1,9 @@
 //! Any text is a name, and records come in the order of their ids.
 
-use crate::support::{Bed, draft, key};
+use crate::support::{Bed, Random, draft, key};
 use perennial_store::{Commit, Op, Partition, RecordId, ScanQuery, Store};
 
-/// Numbers that look random and are the same in every run.
-struct Random(u64);
-
 impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % limit
-    }
-
     fn text(&mut self, longest: usize) -> String {
         const UNITS: [&str; 30] = [
             "a", "b", "Z", "0", "9", "-", "_", ".", "/", "//", "\\", "#", "?", "%", "%2F", "\"", "'", " ", "\n", "\r",

@@ -8,6 +8,19 @@ use perennial_cosmos::{Account, CosmosStore, Made, Settings, Throughput};
 use perennial_cosmos_server::{Options, Server};
 use perennial_store::{Commit, Draft, Error, Key, Op, Partition, RecordId, Store, Version};
 
+/// Numbers that look random and are the same in every run.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, limit: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % limit
+    }
+}
+
 pub struct Bed {
     pub server: Server,
     pub account: Account,

@@ -51,29 +51,20 @@ pub async fn a_new_runtime_goes_on(h: &Harness) {
 
 /// A store that is closed and opened again goes on.
 pub async fn a_reopened_store_goes_on(h: &Harness) {
-    let ran = Notes::default();
-    h.start("steps", "Steps", "").await;
-    for number in 1..=3 {
-        h.restart().await;
-        h.runtime(steps(&ran)).await;
-        step(h, number).await;
-        h.until("the step ran", || async { ran.count() == number }).await;
-        if number < 3 {
-            h.until_waiting("steps", "next", number + 1).await;
-        }
-    }
-    assert_eq!(h.output("steps").await, "abc");
-    h.restart().await;
-    assert_eq!(h.output("steps").await, "abc");
-    assert_eq!(ran.all(), ["a", "b", "c"]);
+    goes_on(h, async || h.restart().await).await;
 }
 
 /// A store that died without a close goes on: what was acknowledged is there, and is not done again.
 pub async fn a_crashed_store_goes_on(h: &Harness) {
+    goes_on(h, async || h.crash_and_reopen().await).await;
+}
+
+/// The store is interrupted before each step, and after the last.
+async fn goes_on(h: &Harness, interrupt: impl AsyncFn()) {
     let ran = Notes::default();
     h.start("steps", "Steps", "").await;
     for number in 1..=3 {
-        h.crash_and_reopen().await;
+        interrupt().await;
         h.runtime(steps(&ran)).await;
         step(h, number).await;
         h.until("the step ran", || async { ran.count() == number }).await;
@@ -82,7 +73,7 @@ pub async fn a_crashed_store_goes_on(h: &Harness) {
         }
     }
     assert_eq!(h.output("steps").await, "abc");
-    h.crash_and_reopen().await;
+    interrupt().await;
     assert_eq!(h.output("steps").await, "abc");
     assert_eq!(ran.all(), ["a", "b", "c"]);
 }

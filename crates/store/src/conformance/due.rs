@@ -136,10 +136,7 @@ pub async fn pages_go_on_after_an_order(factory: &dyn StoreFactory) {
     let mut seen = Vec::new();
     loop {
         let page = due(&*store, &query).await;
-        query.after = page
-            .records
-            .last()
-            .and_then(|record| Some(record.place.as_ref()?.order));
+        query.after = page.end();
         seen.extend(page.records.into_iter().map(|record| record.key.id.as_str().to_owned()));
         if !page.more {
             break;

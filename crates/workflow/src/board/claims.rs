@@ -116,6 +116,14 @@ impl Inner {
         }
     }
 
+    /// No commit rests on a claim any more: it may run out again.
+    pub fn settle_claim(&mut self, id: ClaimId, now_ms: u64) {
+        let Some(claim) = self.claims.get_mut(&id) else { return };
+        claim.committing = false;
+        let until_ms = claim.until_ms.max(now_ms);
+        self.extend(id, until_ms);
+    }
+
     /// A lease has run out: what it was on is ready again.
     pub fn claim_alarm(&mut self, id: ClaimId, now_ms: u64) {
         let Some(claim) = self.claims.get_mut(&id) else { return };

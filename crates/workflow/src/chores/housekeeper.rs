@@ -85,10 +85,7 @@ pub async fn round(engine: &Arc<Engine>) -> Result<bool> {
     let mut query = DueQuery::new(&Lane::new(LANE), engine.clock.now_ms(), PAGE);
     loop {
         let page = engine.store.due(&query).await?;
-        query.after = page
-            .records
-            .last()
-            .and_then(|record| Some(record.place.as_ref()?.order));
+        query.after = page.end();
         for record in page.records {
             let key = record.key.clone();
             if let Err(error) = run(engine, record).await {

@@ -122,10 +122,7 @@ pub async fn run_all(engine: &Arc<Engine>) -> Result<()> {
         };
         loop {
             let page = engine.store.due(&query).await?;
-            query.after = page
-                .records
-                .last()
-                .and_then(|record| Some(record.place.as_ref()?.order));
+            query.after = page.end();
             for record in page.records {
                 engine
                     .orders

@@ -70,8 +70,7 @@ pub async fn look(engine: &Arc<Engine>, topics: Topics, turns: bool) -> Result<F
     };
     let page = engine.parts.due_outlined(&query).await?;
     shared.lookout.looked_ms.store(until_ms, Ordering::Relaxed);
-    let last = page.records.last().and_then(|record| record.place.as_ref());
-    let end = last.filter(|_| page.more).map(|place| place.order);
+    let end = page.end().filter(|_| page.more);
     *shared.lookout.cursor.lock() = end;
     forget_untold(engine, hints, &page.records, end);
     found.backlog = page.more;

@@ -154,10 +154,8 @@ async fn finish(engine: &Arc<Engine>, id: ClaimId, mut ground: Ground, turn: Tur
                 engine.cache.forget(&ground.instance, slot_of(&ground.instance));
                 board.drop_claim(id);
                 board.let_go(&ground.instance, id, now_ms);
-            } else if let Some(claim) = board.claim(id) {
-                claim.committing = false;
-                let until_ms = claim.until_ms.max(now_ms);
-                board.extend(id, until_ms);
+            } else {
+                board.settle_claim(id, now_ms);
             }
             Err(error)
         }

@@ -129,13 +129,11 @@ fn borrow(engine: &Engine, id: ClaimId, passes: impl Fn(&Claim) -> bool) -> Opti
 /// The claim may run out again, and rests on a newer head if there is one.
 fn settle_up(engine: &Engine, id: ClaimId, newer: Option<Arc<Snapshot>>) {
     let (mut board, now_ms) = engine.board.lock();
-    let Some(claim) = board.claim(id) else { return };
-    claim.committing = false;
-    if let (Some(newer), Subject::Turn { snapshot, .. }) = (newer, &mut claim.subject) {
+    board.settle_claim(id, now_ms);
+    let subject = board.claim(id).map(|claim| &mut claim.subject);
+    if let (Some(newer), Some(Subject::Turn { snapshot, .. })) = (newer, subject) {
         *snapshot = Some(newer);
     }
-    let until_ms = claim.until_ms.max(now_ms);
-    board.extend(id, until_ms);
 }
 
 /// Another process has taken the instance over.

@@ -117,11 +117,7 @@ async fn finish(
             Ok(())
         }
         Err(error) => {
-            if let Some(claim) = board.claim(id) {
-                claim.committing = false;
-                let until_ms = claim.until_ms.max(now_ms);
-                board.extend(id, until_ms);
-            }
+            board.settle_claim(id, now_ms);
             Err(from_store(OPERATION, &error))
         }
     }
@@ -184,11 +180,7 @@ async fn finish_shared(
         }
         Err(error) => {
             let (mut board, now_ms) = engine.board.lock();
-            if let Some(claim) = board.claim(id) {
-                claim.committing = false;
-                let until_ms = claim.until_ms.max(now_ms);
-                board.extend(id, until_ms);
-            }
+            board.settle_claim(id, now_ms);
             Err(from_store(OPERATION, &error))
         }
     }

@@ -27,14 +27,10 @@ fn borrow(engine: &Engine, id: ClaimId, passes: impl Fn(&Claim) -> bool) -> Opti
 /// The claim may run out again; if its activity is gone or somebody else's, so is the claim.
 fn settle_up(engine: &Engine, id: ClaimId, order: Order, lost: bool) {
     let (mut board, now_ms) = engine.board.lock();
-    if let Some(claim) = board.claim(id) {
-        claim.committing = false;
-        let until_ms = claim.until_ms.max(now_ms);
-        board.extend(id, until_ms);
-        if lost {
-            board.withdraw(order);
-            board.drop_claim(id);
-        }
+    board.settle_claim(id, now_ms);
+    if lost && board.claim(id).is_some() {
+        board.withdraw(order);
+        board.drop_claim(id);
     }
 }
 
