@@ -17,6 +17,10 @@ use perennial_cosmos_server::{Latency, Options, Server};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The emulator copies documents all the time, for both sides; the machine's allocator would be what is measured.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Measures perennial on Azure Cosmos DB, side by side with duroxide-cdb where that was built in
 #[derive(Debug, Parser)]
 #[command(version)]

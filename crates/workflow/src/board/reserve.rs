@@ -72,9 +72,7 @@ impl Inner {
         let room = self
             .claims
             .values()
-            .filter(
-                |claim| matches!(&claim.subject, Subject::Turn { snapshot: Some(_), window, .. } if window.admits(pin)),
-            )
+            .filter(|claim| matches!(&claim.subject, Subject::Turn { window, .. } if window.admits(pin)))
             .count();
         let reserved = self
             .turns
