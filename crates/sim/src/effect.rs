@@ -14,8 +14,10 @@ pub struct Effect {
     taken: Vec<Activity>,
     /// The instances whose heads it writes.
     turned: Vec<String>,
-    /// The instances whose histories it continues, or whose messages it consumes.
-    told: Vec<String>,
+    /// The instances whose histories it continues.
+    continued: Vec<String>,
+    /// The instances whose messages it consumes.
+    consumed: Vec<String>,
 }
 
 /// The instance that a record belongs to.
@@ -39,16 +41,16 @@ impl Effect {
         let pages = writes().filter(|key| key.id.as_str().starts_with("page/"));
         let consumed = takes().filter(|key| key.id.as_str().starts_with("msg/"));
         let heads = writes().filter(|key| key.id.as_str() == "head");
+        fn instances<'a>(keys: impl Iterator<Item = &'a Key>) -> Vec<String> {
+            keys.filter_map(instance_of).map(str::to_owned).collect()
+        }
         Self {
             keys: changes().map(|op| op.key().clone()).collect(),
             scheduled: writes().filter_map(activity_of).collect(),
             taken: takes().filter_map(activity_of).collect(),
-            turned: heads.filter_map(instance_of).map(str::to_owned).collect(),
-            told: pages
-                .chain(consumed)
-                .filter_map(instance_of)
-                .map(str::to_owned)
-                .collect(),
+            turned: instances(heads),
+            continued: instances(pages),
+            consumed: instances(consumed),
         }
     }
 
@@ -56,7 +58,8 @@ impl Effect {
     pub fn happened(&self, life: &Life) {
         let facts = &mut *life.scene.facts.lock();
         facts.scheduled.extend(self.scheduled.iter().cloned());
-        let told = self.told.iter().map(|instance| (instance.clone(), life.number));
+        let told = self.continued.iter().chain(&self.consumed);
+        let told = told.map(|instance| (instance.clone(), life.number));
         facts.turned_by.extend(told);
         if life.scene.config.is_shared() {
             self.settle(life, facts);
@@ -70,6 +73,9 @@ impl Effect {
             if held.is_some_and(|held| held.acking && held.holder.number == life.number) {
                 facts.turn_claims.remove(instance);
                 facts.turn_deliveries.remove(instance);
+                if self.continued.contains(instance) {
+                    facts.go_beyond(instance);
+                }
             }
         }
         for activity in &self.taken {

@@ -68,7 +68,7 @@ pub struct Facts {
     pub turned_by: BTreeMap<String, u32>,
     /// Claims on activities.
     pub work_claims: BTreeMap<Activity, Held>,
-    /// The latest turn of each instance that was handed out.
+    /// The latest turn of each instance that was handed out, or the least that the next one can be.
     pub reached: BTreeMap<String, TurnNumber>,
     /// Deliveries of turns that were not acknowledged since, and which turn it is.
     pub turn_deliveries: BTreeMap<String, (TurnNumber, Delivered)>,
@@ -102,6 +102,13 @@ impl Facts {
     pub fn trace(&mut self, line: String) {
         if let Some(trace) = &mut self.trace {
             trace.push(line);
+        }
+    }
+
+    /// The turn of an instance that was handed out last is in its history: the next one is a later one.
+    pub fn go_beyond(&mut self, instance: &str) {
+        if let Some((_, events)) = self.reached.get_mut(instance) {
+            *events += 1;
         }
     }
 
