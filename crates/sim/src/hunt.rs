@@ -4,6 +4,7 @@ use crate::config::Kind;
 use crate::run::run;
 use crate::sweep;
 use perennial_workflow::testing::{Mutation, mutate};
+use std::ops::Range;
 
 /// Where a broken engine is known to be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,9 +46,9 @@ pub const MUTATIONS: &[Broken] = &[
     (Mutation::KeepClaimsHere, Kind::Shared, Where::Seed(1)),
     (Mutation::DeleteIntentFirst, Kind::Shared, Where::Seed(3)),
     (Mutation::LoseStaged, Kind::Shared, Where::Seed(123)),
-    (Mutation::DeliverTwice, Kind::Shared, Where::Seed(811)),
-    (Mutation::NoTombstone, Kind::Shared, Where::Seed(811)),
-    (Mutation::SplitCommit, Kind::Shared, Where::Seed(123)),
+    (Mutation::DeliverTwice, Kind::Shared, Where::Seed(20_017)),
+    (Mutation::NoTombstone, Kind::Shared, Where::Seed(20_017)),
+    (Mutation::SplitCommit, Kind::Shared, Where::Seed(125)),
     (Mutation::ForgetHeard, Kind::Shared, Where::Seed(470)),
     (Mutation::LeaveToOwners, Kind::Shared, Where::Seed(518)),
     (Mutation::LoseEnclosed, Kind::Shared, Where::Seed(3)),
@@ -62,8 +63,8 @@ pub struct Found {
     pub violation: String,
 }
 
-/// Looks for a mutation: where it is known to be found, among the seeds up to `seeds`, in the sweep.
-pub fn hunt((mutation, kind, known): Broken, seeds: u64) -> Option<Found> {
+/// Looks for a mutation: where it is known to be found, among these seeds, in the sweep.
+pub fn hunt((mutation, kind, known): Broken, mut seeds: Range<u64>) -> Option<Found> {
     mutate(Some(mutation));
     let by_seed = |seed: u64| {
         let violation = run(&kind.of_seed(seed), false).violations.into_iter().next()?;
@@ -75,10 +76,8 @@ pub fn hunt((mutation, kind, known): Broken, seeds: u64) -> Option<Found> {
         Some(Found { by, violation })
     };
     let found = match known {
-        Where::Seed(known) => by_seed(known)
-            .or_else(|| (0..seeds).find_map(by_seed))
-            .or_else(in_sweep),
-        Where::Sweep => in_sweep().or_else(|| (0..seeds).find_map(by_seed)),
+        Where::Seed(known) => by_seed(known).or_else(|| seeds.find_map(by_seed)).or_else(in_sweep),
+        Where::Sweep => in_sweep().or_else(|| seeds.find_map(by_seed)),
     };
     mutate(None);
     found

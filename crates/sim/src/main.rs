@@ -82,11 +82,11 @@ fn every_fault(kind: Kind, only: &str, threads: usize) -> ExitCode {
     }
 }
 
-fn every_mutation(kinds: &[Kind], only: &str) -> ExitCode {
+fn every_mutation(kinds: &[Kind], only: &str, seeds: &Range<u64>) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     let is_asked = |(mutation, kind, _): &&Broken| kinds.contains(kind) && format!("{mutation:?}").contains(only);
     for (mutation, kind, _) in MUTATIONS.iter().filter(is_asked) {
-        match hunt((*mutation, *kind, Where::Seed(0)), 2_000) {
+        match hunt((*mutation, *kind, Where::Seed(seeds.start)), seeds.clone()) {
             Some(found) => println!("{mutation:?}: {}: {:.160}", found.by, found.violation),
             None => {
                 println!("{mutation:?}: not found");
@@ -101,7 +101,7 @@ const USAGE: &str = "usage: perennial-sim [--shared] --seed N [--trace]
        perennial-sim --config FILE [--trace]
        perennial-sim [--alone] [--shared] --seeds A..B [--threads T] [--failures N]
        perennial-sim [--alone] [--shared] --sweep [--only SCENARIO] [--threads T]
-       perennial-sim [--alone] [--shared] --mutations [--only MUTATION]
+       perennial-sim [--alone] [--shared] --mutations [--only MUTATION] [--seeds A..B]
 
 --alone   one process after another, on a store that belongs to it
 --shared  several processes at once, on a store that they share";
@@ -141,18 +141,16 @@ fn main() -> ExitCode {
         let failed = codes.into_iter().find(|code| *code != ExitCode::SUCCESS);
         return failed.unwrap_or(ExitCode::SUCCESS);
     }
-    if is_asked("--mutations") {
-        return every_mutation(&kinds, &only);
-    }
-    let seeds = value(&args, "--seeds").unwrap_or_else(|| "0..1000".to_owned());
     let most = value(&args, "--failures")
         .and_then(|count| count.parse().ok())
         .unwrap_or(1);
+    let seeds = value(&args, "--seeds").unwrap_or_else(|| "0..1000".to_owned());
     let range = seeds
         .split_once("..")
-        .and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
+        .and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
     match range {
-        Some((from, to)) => many(&kinds, from..to, threads, most),
+        Some(range) if is_asked("--mutations") => every_mutation(&kinds, &only, &range),
+        Some(range) => many(&kinds, range, threads, most),
         None => {
             eprintln!("{USAGE}");
             ExitCode::FAILURE
