@@ -1,6 +1,6 @@
-//! Every fault at every request. Each kind has a container of its own, and each request of a scenario its own instance in it.
+//! Every fault at every request. Each request of a scenario has its own instance.
 
-use crate::scenario::{Scenario, scenarios};
+use crate::scenario::{SHARED_BY, Scenario, scenarios};
 use perennial_cosmos_server::{Fault, Rule};
 use perennial_cosmos_tests::{Process, Program, Room};
 use std::time::Duration;
@@ -11,41 +11,73 @@ const BEYOND: u64 = 2;
 /// Sooner than any lease ends: nobody may have to wait for that.
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// A container, and the process that runs workflows on it.
+struct Stage {
+    room: Room,
+    program: Program,
+    process: Process,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let room = Room::new().await.impatient();
+        let program = Program::default();
+        Self {
+            process: Process::start(&room, &program).await,
+            room,
+            program,
+        }
+    }
+
+    /// Runs a scenario, whose requests are counted from 0.
+    async fn run(&self, scenario: &Scenario, instance: &str) {
+        let before = self.room.counts().total;
+        let run = async {
+            scenario.run(&self.process, instance).await;
+            scenario.check(&self.process, &self.program, instance, 0).await;
+        };
+        let ended = tokio::time::timeout(LIMIT, run).await;
+        let log = || self.room.log_since(before);
+        assert!(ended.is_ok(), "{instance} takes too long:\n{}", log());
+    }
+
+    /// Nothing is left behind.
+    async fn close(self) {
+        self.room.mend();
+        self.room.assert_clean().await;
+        self.process.stop().await;
+    }
+}
+
 /// How many requests a scenario takes where all is well.
-async fn requests(room: &Room, process: &Process, program: &Program, scenario: &Scenario) -> u64 {
-    let instance = format!("calm-{}", scenario.workflow);
-    room.mend();
-    scenario.run(process, &instance).await;
-    scenario.check(process, program, &instance, 0).await;
-    room.seen()
+async fn requests(scenario: &Scenario) -> u64 {
+    let stage = Stage::new().await;
+    stage.room.mend();
+    stage.run(scenario, "calm").await;
+    let seen = stage.room.seen();
+    stage.close().await;
+    seen
 }
 
 /// Meets every request with a fault, `times` in a row.
 async fn sweep(name: &str, fault: Fault, times: u64) {
-    let room = Room::new().await.impatient();
-    let program = Program::default();
-    let process = Process::start(&room, &program).await;
     for scenario in scenarios() {
-        let calm = requests(&room, &process, &program, &scenario).await;
-        for at in 0..calm + BEYOND {
-            let instance = format!("{name}-{}-{at}", scenario.workflow);
-            room.mend();
-            for again in 0..times {
-                room.fault(Rule::at(at + again, fault));
+        let calm = requests(&scenario).await;
+        let all: Vec<u64> = (0..calm + BEYOND).collect();
+        for some in all.chunks(SHARED_BY) {
+            let stage = Stage::new().await;
+            for at in some {
+                stage.room.mend();
+                for again in 0..times {
+                    stage.room.fault(Rule::at(at + again, fault));
+                }
+                let instance = format!("{name}-{}-{at}", scenario.workflow);
+                stage.run(&scenario, &instance).await;
             }
-            let before = room.counts().total;
-            let run = async {
-                scenario.run(&process, &instance).await;
-                scenario.check(&process, &program, &instance, 0).await;
-            };
-            let ended = tokio::time::timeout(LIMIT, run).await;
-            assert!(ended.is_ok(), "{instance} takes too long:\n{}", room.log_since(before));
+            stage.close().await;
         }
         println!("{name}: {} has {calm} requests", scenario.workflow);
     }
-    room.mend();
-    room.assert_clean().await;
-    process.stop().await;
 }
 
 macro_rules! sweeps {

@@ -1,6 +1,6 @@
 //! The process that runs a workflow dies at each of its requests, and another one finishes what it began.
 
-use crate::scenario::{Scenario, scenarios};
+use crate::scenario::{SHARED_BY, Scenario, scenarios};
 use perennial_cosmos_server::{Fault, Rule};
 use perennial_cosmos_tests::{Hurried, Process, Program, Room};
 use std::cell::Cell;
@@ -39,36 +39,33 @@ impl Death {
 
 /// A process dies at every request of every scenario, each time with its own instance.
 async fn sweep(name: &str, starter: Starter, executed: bool) {
-    let room = Room::new().await;
-    let program = Program::default().brief();
     let is_fit = |scenario: &Scenario| starter == Starter::Other || scenario.is_alone();
     for scenario in scenarios().into_iter().filter(is_fit) {
         let mut at = 0;
-        loop {
-            let instance = format!("{name}-{}-{at}", scenario.workflow);
-            let death = Death { at, executed };
-            let Fate { is_started, died } = dies(&room, &program, &scenario, &instance, starter, death).await;
-            let heir = Process::start(&room, &program).await;
-            if !is_started {
-                // Nobody knows whether it is; who wants it starts it again.
-                scenario.run(&heir, &instance).await;
+        let mut has_died = true;
+        while has_died {
+            let stage = Stage::new(scenario, starter).await;
+            for _ in 0..SHARED_BY {
+                let instance = format!("{name}-{}-{at}", scenario.workflow);
+                has_died = stage.dies_and_is_inherited(&instance, Death { at, executed }).await;
+                if !has_died {
+                    break;
+                }
+                at += 1;
             }
-            // There were two activities at most that it could die at.
-            let again = if died { 2 } else { 0 };
-            scenario.check(&heir, &program, &instance, again).await;
-            heir.stop().await;
-            if !died {
-                break;
-            }
-            at += 1;
+            stage.close().await;
         }
         println!("{name}: {} has {at} requests", scenario.workflow);
         assert!(at >= 3, "{} was over after {at} requests", scenario.workflow);
     }
-    // What the dead have left to do is done by those who live, after a while; for this one that is over sooner.
-    let tidy = Process::start_with_clock(&room, &program, Hurried::by(20)).await;
-    room.assert_clean().await;
-    tidy.stop().await;
+}
+
+/// A container, and what happens on it.
+struct Stage {
+    room: Room,
+    program: Program,
+    scenario: Scenario,
+    starter: Starter,
 }
 
 /// What became of a process and its workflow.
@@ -79,45 +76,73 @@ struct Fate {
     died: bool,
 }
 
-/// Runs a workflow in a process that dies, unless the workflow is over before.
-async fn dies(
-    room: &Room,
-    program: &Program,
-    scenario: &Scenario,
-    instance: &str,
-    starter: Starter,
-    death: Death,
-) -> Fate {
-    let mortal = match starter {
-        Starter::Mortal => {
-            let mortal = Process::start(room, program).await;
-            death.lurk(room);
-            mortal
+impl Stage {
+    async fn new(scenario: Scenario, starter: Starter) -> Self {
+        Self {
+            room: Room::new().await,
+            program: Program::default().brief(),
+            scenario,
+            starter,
         }
-        Starter::Other => {
-            let client = Process::client(room).await;
-            scenario.run(&client, instance).await;
-            client.stop().await;
-            let mut mortal = Process::client(room).await;
-            death.lurk(room);
-            mortal.serve(program).await;
-            mortal
+    }
+
+    /// Runs a workflow in a process that dies, and in its heir. Whether it did die.
+    async fn dies_and_is_inherited(&self, instance: &str, death: Death) -> bool {
+        let Fate { is_started, died } = self.dies(instance, death).await;
+        let heir = Process::start(&self.room, &self.program).await;
+        if !is_started {
+            // Nobody knows whether it is; who wants it starts it again.
+            self.scenario.run(&heir, instance).await;
         }
-    };
-    let is_started = Cell::new(starter == Starter::Other);
-    let life = async {
-        if !is_started.get() {
-            scenario.run(&mortal, instance).await;
-            is_started.set(true);
+        // There were two activities at most that it could die at.
+        let again = if died { 2 } else { 0 };
+        self.scenario.check(&heir, &self.program, instance, again).await;
+        heir.stop().await;
+        died
+    }
+
+    /// Runs a workflow in a process that dies, unless the workflow is over before.
+    async fn dies(&self, instance: &str, death: Death) -> Fate {
+        let room = &self.room;
+        let mortal = match self.starter {
+            Starter::Mortal => {
+                let mortal = Process::start(room, &self.program).await;
+                death.lurk(room);
+                mortal
+            }
+            Starter::Other => {
+                let client = Process::client(room).await;
+                self.scenario.run(&client, instance).await;
+                client.stop().await;
+                let mut mortal = Process::client(room).await;
+                death.lurk(room);
+                mortal.serve(&self.program).await;
+                mortal
+            }
+        };
+        let is_started = Cell::new(self.starter == Starter::Other);
+        let life = async {
+            if !is_started.get() {
+                self.scenario.run(&mortal, instance).await;
+                is_started.set(true);
+            }
+            mortal.output(instance).await;
+        };
+        let died = ends_before(room, life).await;
+        mortal.kill();
+        room.mend();
+        Fate {
+            is_started: is_started.get(),
+            died,
         }
-        mortal.output(instance).await;
-    };
-    let died = ends_before(room, life).await;
-    mortal.kill();
-    room.mend();
-    Fate {
-        is_started: is_started.get(),
-        died,
+    }
+
+    /// Nothing is left behind: what the dead have left to do is done by those who live, after a while, which is over sooner
+    /// for this one.
+    async fn close(self) {
+        let tidy = Process::start_with_clock(&self.room, &self.program, Hurried::by(20)).await;
+        self.room.assert_clean().await;
+        tidy.stop().await;
     }
 }
 

@@ -2,6 +2,9 @@
 
 use perennial_cosmos_tests::{Process, Program};
 
+/// So many workflows share a container: the emulator is the slower, the more there is in one.
+pub const SHARED_BY: usize = 10;
+
 #[derive(Clone, Copy)]
 pub struct Scenario {
     pub workflow: &'static str,
