@@ -106,6 +106,11 @@ pub fn put_off(now_ms: u64, delay: Duration) -> u64 {
     later(now_ms, delay).saturating_add(1)
 }
 
+/// Until when somebody waits who is ready to wait for so long from now on.
+pub fn deadline(now_ms: u64, poll: Duration) -> u64 {
+    if poll.is_zero() { now_ms } else { put_off(now_ms, poll) }
+}
+
 /// How long a fetch that failed waits before it tries again.
 pub const BREATHER: Duration = Duration::from_millis(500);
 

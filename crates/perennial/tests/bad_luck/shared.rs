@@ -14,11 +14,11 @@ fn after(lock: Duration) -> Duration {
     lock + ms(1_100)
 }
 
-fn database() -> SharedMemory {
+pub fn database() -> SharedMemory {
     SharedMemory::new(perennial_kv::Settings::CLOUD_LIMITS).unwrap()
 }
 
-async fn process(database: &SharedMemory, settings: Settings) -> (Arc<Workflows>, Arc<Gate>) {
+pub async fn process(database: &SharedMemory, settings: Settings) -> (Arc<Workflows>, Arc<Gate>) {
     let gate = Gate::shared(database);
     let store: Arc<dyn perennial_store::Store> = gate.clone();
     (Arc::new(Workflows::open(store, settings).await.unwrap()), gate)
@@ -44,7 +44,7 @@ async fn started_here(store: &Arc<Workflows>, instance: &str, lock: Duration) ->
     soon(waiting).await.unwrap().unwrap().expect("a turn is ready")
 }
 
-async fn next_turn(store: &Workflows) -> Turn {
+pub async fn next_turn(store: &Workflows) -> Turn {
     let fetched = soon(store.fetch_orchestration_item(LEASE, LEASE, None)).await;
     fetched.unwrap().expect("a turn is ready")
 }

@@ -2,11 +2,13 @@
 
 use super::alarms::{Alarm, AlarmKey};
 use super::{ClaimId, Inner, Sort, Window};
+use crate::engine::later;
 use crate::instance::Snapshot;
 use crate::mutation::{self, Mutation};
 use crate::outbox::Origin;
 use perennial_store::{Order, RecordId, Version};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A message that was handed out.
 #[derive(Clone, Debug)]
@@ -51,6 +53,8 @@ pub enum Subject {
 pub struct Claim {
     /// What it is on.
     pub subject: Subject,
+    /// When it was made.
+    pub since_ms: u64,
     /// When it runs out; it is worth nothing from then on.
     pub until_ms: u64,
     /// Whether a commit is under way that rests on it: then it does not run out.
@@ -70,8 +74,9 @@ impl Claim {
 }
 
 impl Inner {
-    /// Makes a claim that runs out at `until_ms`.
-    pub fn make_claim(&mut self, subject: Subject, until_ms: u64) -> ClaimId {
+    /// Makes a claim that lasts for `lock`.
+    pub fn make_claim(&mut self, subject: Subject, now_ms: u64, lock: Duration) -> ClaimId {
+        let until_ms = later(now_ms, lock);
         self.claims_made += 1;
         let id = ClaimId(self.claims_made);
         let alarm = Some(self.set_alarm(until_ms, Alarm::Claim(id)));
@@ -79,6 +84,7 @@ impl Inner {
             id,
             Claim {
                 subject,
+                since_ms: now_ms,
                 until_ms,
                 committing: false,
                 alarm,

@@ -10,6 +10,7 @@ mod claims;
 mod hints;
 mod known;
 mod mailbox;
+mod pace;
 mod pin;
 mod reserve;
 mod sessions;
@@ -63,6 +64,8 @@ pub struct Inner {
     recent: Option<known::Recent>,
     /// What other processes were found to work on.
     elsewhere: hints::Elsewhere,
+    /// How long activities take.
+    pub pace: pace::Pace,
     meters: Arc<Meters>,
 }
 
@@ -233,6 +236,7 @@ impl Board {
             foreseen: HashSet::new(),
             recent: shared.then(known::Recent::default),
             elsewhere: hints::Elsewhere::default(),
+            pace: pace::Pace::default(),
             meters,
         };
         Self {

@@ -196,17 +196,20 @@ impl Inner {
         self.work.distrust_reservations();
     }
 
-    /// For which of these activities a worker waits, each of whom can take one.
-    pub fn wanted<'a>(&self, activities: impl Iterator<Item = &'a Activity>) -> Vec<bool> {
+    /// For which of these activities a worker waits, each of whom can take one, or will be back soon.
+    pub fn wanted<'a>(&self, activities: impl Iterator<Item = &'a Activity>, now_ms: u64) -> Vec<bool> {
         let mut workers = self.waiters.workers_asleep();
+        let mut soon = self.workers_soon(now_ms);
         let mut take = |activity: &Activity| {
-            let suits = |tags: &&duroxide::providers::TagFilter| tags.matches(activity.tag.as_deref());
-            let found = activity
-                .session
-                .is_none()
-                .then(|| workers.iter().position(suits))
-                .flatten();
-            found.map(|at| workers.swap_remove(at)).is_some()
+            if activity.session.is_some() {
+                return false;
+            }
+            if let Some(at) = workers.iter().position(|tags| tags.matches(activity.tag.as_deref())) {
+                workers.swap_remove(at);
+                return true;
+            }
+            let more = soon.get_mut(&activity.tag).filter(|more| **more > 0);
+            more.map(|more| *more -= 1).is_some()
         };
         activities.map(&mut take).collect()
     }

@@ -61,7 +61,7 @@ impl Task {
 enum State {
     Ready,
     Hidden(AlarmKey),
-    /// A commit under way may claim it.
+    /// A commit under way may claim it, or give it back.
     Aside,
     Claimed(ClaimId),
 }
@@ -102,6 +102,8 @@ pub struct Work {
     by_activity: BTreeMap<ActivityKey, Vec<Order>>,
     /// How many activities each instance has.
     by_instance: HashMap<Arc<str>, usize>,
+    /// Those that are claimed in advance and were not handed out yet, and since when.
+    reserved: BTreeMap<Order, u64>,
 }
 
 impl Work {
@@ -155,8 +157,14 @@ impl Work {
         self.by_instance.get(instance).copied().unwrap_or_default()
     }
 
+    /// The activities that are claimed in advance.
+    pub fn reserved(&self) -> impl Iterator<Item = &Task> {
+        self.reserved.keys().filter_map(|order| self.task(*order))
+    }
+
     /// No claim that was made in advance counts any more.
     pub fn distrust_reservations(&mut self) {
+        self.reserved.clear();
         self.tasks.values_mut().for_each(|entry| entry.task.reserved_ms = 0);
     }
 
@@ -200,6 +208,9 @@ impl Inner {
             State::Ready
         };
         let ready = state == State::Ready;
+        if task.reserved_ms > 0 {
+            self.work.reserved.insert(order, now_ms);
+        }
         self.meters.work_depth.set((self.work.tasks.len() + 1) as f64);
         self.work.tasks.insert(
             order,
@@ -304,6 +315,7 @@ impl Inner {
         let task = entry.task.clone();
         // What was claimed in advance is used up.
         entry.task.reserved_ms = 0;
+        self.work.reserved.remove(&order);
         if let Some(lapsed) = lapsed {
             self.claims.remove(&lapsed);
         }
@@ -386,11 +398,36 @@ impl Inner {
             return;
         };
         if let Some((version, until_ms, attempts)) = claimed {
+            self.work.reserved.insert(order, now_ms);
             (entry.task.reserved_ms, entry.task.noted) = (until_ms, attempts);
             entry.change_version(version, self.recent.as_mut());
         }
         entry.state = State::Ready;
         self.show(order, now_ms);
+    }
+
+    /// Takes an activity out of the queue that was claimed in advance before `before_ms`: nobody here may have it until others
+    /// may too.
+    pub fn set_unwanted_aside(&mut self, before_ms: u64) -> Option<(Order, Task)> {
+        let is_old = |(_, since_ms): &(&Order, &u64)| **since_ms < before_ms;
+        let order = *self.work.reserved.iter().find(is_old)?.0;
+        self.work.reserved.remove(&order);
+        self.unshow(order);
+        let entry = self.work.tasks.get_mut(&order)?;
+        entry.state = State::Aside;
+        Some((order, entry.task.clone()))
+    }
+
+    /// Others may have an activity again that was claimed in advance, and so may who is here.
+    pub fn unreserve(&mut self, order: Order, foreign: bool, now_ms: u64) {
+        let Some(entry) = self.work.tasks.get_mut(&order) else {
+            return;
+        };
+        (entry.task.reserved_ms, entry.task.foreign) = (0, foreign);
+        if entry.state == State::Aside {
+            entry.state = State::Ready;
+            self.show(order, now_ms);
+        }
     }
 
     /// A claim's lease has run out: others may take the activity, but until they do the claim can be given back.
@@ -427,6 +464,7 @@ impl Inner {
     /// Removes an activity of which it is not known what has become. If it is there, the store will tell of it again.
     pub fn unlearn(&mut self, order: Order) {
         self.unshow(order);
+        self.work.reserved.remove(&order);
         let Some(entry) = self.work.tasks.remove(&order) else {
             return;
         };

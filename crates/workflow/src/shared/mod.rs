@@ -26,7 +26,7 @@ use crate::engine::{Engine, later};
 use crate::records::head::Lease;
 use crate::records::queues;
 use crate::settings::Settings;
-use crate::work::HeldSessions;
+use crate::work::{HeldSessions, Usher, give_back};
 use perennial_store::{Error, Order, Result};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -51,6 +51,8 @@ pub struct Shared {
     pub members: Members,
     /// Sessions that workers of this process hold.
     pub sessions: HeldSessions,
+    /// Who gives back activities that were claimed for nobody.
+    pub usher: Usher,
     turn_lock_ms: AtomicU64,
     work_lock_ms: AtomicU64,
 }
@@ -68,6 +70,7 @@ impl Shared {
             lookout: Lookout::default(),
             members: Members::default(),
             sessions: HeldSessions::default(),
+            usher: Usher::default(),
             turn_lock_ms: AtomicU64::new(0),
             work_lock_ms: AtomicU64::new(0),
         }
@@ -130,7 +133,8 @@ pub fn check(engine: &Engine) -> Result<()> {
 }
 
 /// Gives back what was claimed and not handed out, so that others need not wait for it, and takes leave of them.
-pub async fn leave(engine: &Engine) -> Result<()> {
+pub async fn leave(engine: &Arc<Engine>) -> Result<()> {
+    give_back(engine, u64::MAX).await;
     let reserved = engine.board.lock().0.take_reservations();
     for (instance, reservation) in reserved {
         crate::turn::release(engine, &instance, &reservation.snapshot).await?;

@@ -276,6 +276,7 @@ fn settle(engine: &Arc<Engine>, ground: &Ground, plan: Plan, committed: &Committ
     if let Some(shared) = engine.shared.as_ref().filter(|_| foreign) {
         shared.lookout.hurry();
     }
+    let ahead = plan.offers.iter().any(|offer| offer.reserved_ms > 0);
     let pins: Vec<Pin> = plan.posts.iter().map(|post| engine.known_pin(&post.instance)).collect();
     let (mut board, now_ms) = engine.board.lock();
     let consumed: Vec<Order> = ground.handed.iter().map(|handed| handed.order).collect();
@@ -314,6 +315,9 @@ fn settle(engine: &Arc<Engine>, ground: &Ground, plan: Plan, committed: &Committ
         board.let_go(instance, claim, now_ms);
     }
     drop(board);
+    if ahead {
+        crate::work::attend(engine);
+    }
     outbox::dispatch(engine, &partition(instance), plan.intents, committed);
     if plan.tombs > 0 {
         engine.meters.tombs.increment(plan.tombs as u64);

@@ -2,7 +2,7 @@
 
 use super::prepare::{self, Prepared};
 use crate::board::{ClaimId, Handed, Letter, Pin, Reservation, Subject, Waiting, Want, Window, waited};
-use crate::engine::{Engine, later};
+use crate::engine::{Engine, deadline, later};
 use crate::instance::Snapshot;
 use crate::mutation::{self, Mutation};
 use crate::redo::messages_per_turn;
@@ -32,7 +32,7 @@ pub async fn fetch(
     filter: Option<&DispatcherCapabilityFilter>,
 ) -> Result<Option<Fetched>, ProviderError> {
     let window = Window::of(filter);
-    let mut deadline_ms = later(engine.clock.now_ms(), poll);
+    let mut deadline_ms = deadline(engine.clock.now_ms(), poll);
     let mut waiting: Option<Waiting> = None;
     let mut patient = true;
     // Who does not wait looks for himself.
@@ -43,7 +43,7 @@ pub async fn fetch(
     }
     loop {
         // If the clock is put back, the wait does not become longer by that.
-        deadline_ms = deadline_ms.min(later(engine.clock.now_ms(), poll));
+        deadline_ms = deadline_ms.min(deadline(engine.clock.now_ms(), poll));
         if let Some(taken) = take(engine, &window, lock, poll.is_zero(), waiting.as_ref()) {
             drop(waiting.take());
             let prepared = match engine.shared {
@@ -177,7 +177,7 @@ fn take(
         snapshot: None,
         window: window.clone(),
     };
-    let claim = board.make_claim(subject, later(now_ms, lock));
+    let claim = board.make_claim(subject, now_ms, lock);
     let most = messages_per_turn(engine.store.limits().ops_per_commit);
     let letters = board.hold(&instance, claim, most);
     let reserved = board.take_reservation(&instance);

@@ -242,7 +242,12 @@ fn reserved(engine: &Engine, items: &[duroxide::providers::WorkItem], now_ms: u6
         return vec![0; items.len()];
     };
     let activities: Vec<Option<Activity>> = items.iter().map(Activity::of).collect();
-    let mut wanted = engine.board.lock().0.wanted(activities.iter().flatten()).into_iter();
+    let mut wanted = engine
+        .board
+        .lock()
+        .0
+        .wanted(activities.iter().flatten(), now_ms)
+        .into_iter();
     let until_ms = shared::until(now_ms, shared.work_lock());
     let reserve = |activity: &Option<Activity>| match activity.as_ref().and_then(|_| wanted.next()) {
         Some(true) => until_ms,

@@ -51,6 +51,8 @@ fn begin(engine: &Engine, id: ClaimId) -> Option<(Order, Task)> {
         return None;
     };
     claim.committing = true;
+    let took_ms = now_ms.saturating_sub(claim.since_ms);
+    board.pace.ended(took_ms);
     let task = board.work().task(order)?.clone();
     Some((order, task))
 }
@@ -160,6 +162,7 @@ async fn finish_shared(
             }
             if let Some(next) = next {
                 next.settle(made(heads));
+                super::attend(engine);
             }
             outbox::dispatch(engine, &task.key.partition, intents, &joined.versions);
             if let Some(post) = post {

@@ -3,7 +3,7 @@
 use super::secure::{self, Secured};
 use super::sessions::{self, Tenancy};
 use crate::board::{Body, ClaimId, Inner, Subject, Task, Tenure, Waiting, Want, WorkWant, waited};
-use crate::engine::{Engine, later, millis};
+use crate::engine::{Engine, deadline, later, millis};
 use crate::error::from_store;
 use crate::mutation::{self, Mutation};
 use crate::queued::{PUT_OFF_MS, note_durability, written};
@@ -53,11 +53,11 @@ pub async fn fetch(
     } else {
         poll
     };
-    let mut deadline_ms = later(engine.clock.now_ms(), poll);
+    let mut deadline_ms = deadline(engine.clock.now_ms(), poll);
     let mut waiting: Option<Waiting> = None;
     loop {
         // If the clock is put back, the wait does not become longer by that.
-        deadline_ms = deadline_ms.min(later(engine.clock.now_ms(), poll));
+        deadline_ms = deadline_ms.min(deadline(engine.clock.now_ms(), poll));
         shared::make_sure(engine, &worker.want).await;
         if let Some(taken) = take(engine, &worker, waiting.as_ref()) {
             drop(waiting.take());
@@ -159,7 +159,7 @@ fn take(engine: &Arc<Engine>, worker: &Worker, waiting: Option<&Waiting>) -> Opt
         board.found_nothing(waiting);
         return None;
     };
-    let claim = board.make_claim(Subject::Work { order }, later(now_ms, worker.lock));
+    let claim = board.make_claim(Subject::Work { order }, now_ms, worker.lock);
     let task = board.hold_task(order, claim)?;
     let session_before = match (&task.activity.session, &worker.want.owner) {
         (Some(session), Some(owner)) => Some(board.claim_session(session, owner, worker.session_ms, now_ms)),

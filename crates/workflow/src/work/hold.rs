@@ -55,7 +55,8 @@ async fn rewrite(
     Ok(written?.is_some())
 }
 
-async fn write(
+/// Writes the record of an activity again: due at another time, and delivered so many times. `None` if it is not as it was.
+pub async fn write(
     engine: &Arc<Engine>,
     shared: &Shared,
     order: Order,
