@@ -37,6 +37,9 @@ struct Arguments {
     /// Milliseconds that the server adds to each request
     #[arg(long, default_value_t = 5)]
     latency_ms: u64,
+    /// Physical partitions of each container: the emulator copies a whole one for every batch
+    #[arg(long, default_value_t = 1)]
+    partitions: u32,
     /// Dispatcher slots: turns and activities at once
     #[arg(long, value_delimiter = ',', default_value = "2+2,16+16")]
     slots: Vec<Slots>,
@@ -68,7 +71,7 @@ impl Arguments {
 #[tokio::main(flavor = "multi_thread")]
 async fn main() -> Result<(), BenchError> {
     let arguments = Arguments::parse();
-    let server = start().await?;
+    let server = start(arguments.partitions).await?;
     server.set_latency(Latency {
         base_ms: arguments.latency_ms,
         jitter_ms: 0,
@@ -93,8 +96,12 @@ async fn main() -> Result<(), BenchError> {
     Ok(())
 }
 
-async fn start() -> Result<Server, BenchError> {
-    let server = Server::start(Options::default()).await;
+async fn start(partitions: u32) -> Result<Server, BenchError> {
+    let options = Options {
+        partitions,
+        ..Options::default()
+    };
+    let server = Server::start(options).await;
     server.map_err(|e| BenchError::new("start the test server", e))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::facts::{Activity, Facts};
 use crate::life::Life;
-use perennial_store::{Commit, Key, Op};
+use perennial_store::{Commit, Draft, Key, Op, Partition, RecordId};
 
 /// What a commit does, read off its records' names.
 pub struct Effect {
@@ -18,6 +18,8 @@ pub struct Effect {
     continued: Vec<String>,
     /// The instances whose messages it consumes.
     consumed: Vec<String>,
+    /// The intents whose messages it delivers.
+    delivered: Vec<Key>,
 }
 
 /// The instance that a record belongs to.
@@ -32,6 +34,18 @@ fn activity_of(key: &Key) -> Option<Activity> {
     Some((instance_of(key)?.to_owned(), number()?, number()?))
 }
 
+/// The intent that a message comes from.
+fn intent_of(message: &Draft) -> Option<Key> {
+    let may_have_one =
+        message.key.id.as_str().starts_with("msg/") && message.body.windows(8).any(|part| part == b"\"from\":{");
+    let body: serde_json::Value = serde_json::from_slice(may_have_one.then_some(&message.body)?).ok()?;
+    let text = |name| body.get("from")?.get(name)?.as_str();
+    Some(Key::new(
+        Partition::new(text("partition")?),
+        RecordId::from_raw(text("id")?),
+    ))
+}
+
 impl Effect {
     /// What a commit will do if it takes effect.
     pub fn of(commit: &Commit) -> Self {
@@ -40,6 +54,10 @@ impl Effect {
         let takes = || changes().filter(|op| op.draft().is_none()).map(Op::key);
         let pages = writes().filter(|key| key.id.as_str().starts_with("page/"));
         let consumed = takes().filter(|key| key.id.as_str().starts_with("msg/"));
+        let created = changes().filter_map(|op| match op {
+            Op::Create(draft) => Some(draft),
+            _ => None,
+        });
         let heads = writes().filter(|key| key.id.as_str() == "head");
         fn instances<'a>(keys: impl Iterator<Item = &'a Key>) -> Vec<String> {
             keys.filter_map(instance_of).map(str::to_owned).collect()
@@ -51,6 +69,7 @@ impl Effect {
             turned: instances(heads),
             continued: instances(pages),
             consumed: instances(consumed),
+            delivered: created.filter_map(intent_of).collect(),
         }
     }
 
@@ -61,6 +80,13 @@ impl Effect {
         let told = self.continued.iter().chain(&self.consumed);
         let told = told.map(|instance| (instance.clone(), life.number));
         facts.turned_by.extend(told);
+        for intent in &self.delivered {
+            if !facts.delivered.insert(intent.clone()) {
+                facts
+                    .violations
+                    .push(format!("the message of {intent} was delivered again"));
+            }
+        }
         if life.scene.config.is_shared() {
             self.settle(life, facts);
         }

@@ -2,6 +2,7 @@
 
 use crate::clock::WallClock;
 use crate::life::Life;
+use perennial_store::Key;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -58,6 +59,8 @@ pub struct Facts {
     pub first_events: BTreeSet<(String, u64, u64)>,
     /// Activities that were ever stored.
     pub scheduled: BTreeSet<Activity>,
+    /// Intents whose messages were delivered.
+    pub delivered: BTreeSet<Key>,
     /// Activities whose result was acknowledged, and the clock of the process that it was acknowledged to.
     pub results: BTreeMap<Activity, Arc<WallClock>>,
     /// Activities that began, by what they are for: flaky ones fail by their place in this order.
