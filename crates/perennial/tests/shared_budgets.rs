@@ -2,11 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use async_trait::async_trait;
-use duroxide::providers::Provider;
+use duroxide::providers::{ExecutionMetadata, Provider};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{OrchestrationStatus, Runtime, RuntimeOptions};
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry};
 use perennial_kv::SharedMemory;
+use perennial_scenarios::calls::{NOW, activity, identity, raised, send, start, started, turn_within};
 use perennial_store::{
     Commit, Committed, Counter, Cursor, DuePage, DueQuery, Key, Limits, ListFilter, ListPage, Op, Record, Result,
     ScanPage, ScanQuery, Sharing, Signals, Store,
@@ -268,4 +269,37 @@ async fn an_idle_process_asks_at_most_once_a_second() {
     let asked = process.store.take_log();
     assert!(asked.len() <= 5, "{asked:?}");
     process.end().await;
+}
+
+/// However many activities a turn cancels, they are looked for together.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_that_cancels_60_activities_takes_two_requests() {
+    let store = Arc::new(Distant {
+        inner: database().open(),
+        log: Mutex::default(),
+    });
+    let opened = Workflows::open(Arc::clone(&store) as Arc<dyn Store>, Settings::default()).await;
+    let workflows = opened.unwrap();
+    let metadata = || ExecutionMetadata {
+        orchestration_name: Some("Flow".to_owned()),
+        orchestration_version: Some("1.0.0".to_owned()),
+        ..ExecutionMetadata::default()
+    };
+    send(&workflows, start("i")).await;
+    let (_, token, _) = turn_within(&workflows, NOW).await.unwrap();
+    let activities = (2..62).map(|id| activity("i", id)).collect();
+    let first =
+        workflows.ack_orchestration_item(&token, 1, vec![started("i", 1)], activities, vec![], metadata(), vec![]);
+    first.await.unwrap();
+    send(&workflows, raised("i", "enough")).await;
+    let (_, token, _) = turn_within(&workflows, NOW).await.unwrap();
+    store.take_log();
+    let cancelled = (2..62).map(|id| identity("i", id)).collect();
+    let last = workflows.ack_orchestration_item(&token, 1, vec![], vec![], vec![], metadata(), cancelled);
+    last.await.unwrap();
+    let requests = store.take_log();
+    show("60 activities are cancelled", &requests);
+    assert_eq!(requests.len(), 2);
+    let depths = workflows.as_management_capability().unwrap().get_queue_depths().await;
+    assert_eq!(depths.unwrap().worker_queue, 0);
 }

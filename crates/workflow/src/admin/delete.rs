@@ -20,7 +20,6 @@ use std::time::Duration;
 use tracing::info;
 
 const OPERATION: &str = "delete_instances_atomic";
-const PAGE: usize = 1_000;
 /// How often a deletion is tried again when turns of the same instances overtake it.
 const TRIES: usize = 16;
 /// How long a deletion waits for what is under way before it tries again.
@@ -188,17 +187,10 @@ async fn removal(engine: &Engine, id: &str, Record { key, version, .. }: Record)
 /// All records of an instance but its head, without their bodies. Tombstones stay: they go by themselves.
 pub async fn everything_else(engine: &Engine, partition: &Partition) -> Result<Vec<Record>, Error> {
     let head = Head::key_in(partition.clone());
-    let mut query = ScanQuery::all(partition.clone(), PAGE).keys_only();
-    let mut records = Vec::new();
-    loop {
-        let page = engine.store.scan(&query).await?;
-        let owned = |record: &Record| record.key != head && !tomb::is_tomb(record);
-        records.extend(page.records.into_iter().filter(owned));
-        match page.next {
-            Some(next) => query.after = Some(next),
-            None => return Ok(records),
-        }
-    }
+    let query = ScanQuery::all(partition.clone(), instance::PAGE).keys_only();
+    let mut records = instance::scan(&*engine.store, query).await?;
+    records.retain(|record| record.key != head && !tomb::is_tomb(record));
+    Ok(records)
 }
 
 /// The order of arrival of a queued record; `None` for records that do not queue.

@@ -11,8 +11,6 @@ use crate::records::{instance_of, partition};
 use duroxide::providers::{InstanceFilter, ProviderError, PruneOptions, PruneResult};
 use perennial_store::{Commit, Error, Op, Partition, Record, ScanQuery};
 
-const PAGE: usize = 1_000;
-
 /// Removes executions of one instance: never the current one, never one that runs.
 pub async fn one(engine: &Engine, id: &str, options: &PruneOptions) -> Result<PruneResult, ProviderError> {
     const OPERATION: &str = "prune_executions";
@@ -71,16 +69,8 @@ async fn remove(engine: &Engine, ended: Op, mut pages: Vec<Record>, events: u64)
 
 /// The pages of an execution, without their bodies.
 async fn pages(engine: &Engine, partition: &Partition, execution: u64) -> Result<Vec<Record>, Error> {
-    let mut query = ScanQuery::under(partition.clone(), Page::of_execution(execution), PAGE).keys_only();
-    let mut pages = Vec::new();
-    loop {
-        let page = engine.store.scan(&query).await?;
-        pages.extend(page.records);
-        match page.next {
-            Some(next) => query.after = Some(next),
-            None => return Ok(pages),
-        }
-    }
+    let query = ScanQuery::under(partition.clone(), Page::of_execution(execution), instance::PAGE).keys_only();
+    instance::scan(&*engine.store, query).await
 }
 
 /// Prunes every instance that passes the filter, running or not.

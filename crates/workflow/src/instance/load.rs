@@ -9,7 +9,8 @@ use crate::records::{decode, head::Head};
 use perennial_store::{Error, Partition, Record, RecordId, Result, ScanQuery, Store, Version};
 use std::sync::Arc;
 
-const PAGE: usize = 1_000;
+/// How many records are asked for at once.
+pub const PAGE: usize = 1_000;
 
 /// Reads everything of an instance but its queues.
 #[cfg(feature = "testing")]
@@ -113,7 +114,11 @@ async fn custom(store: &dyn Store, partition: &Partition) -> Result<Option<Custo
 }
 
 async fn everything_under(store: &dyn Store, partition: &Partition, under: RecordId) -> Result<Vec<Record>> {
-    let mut query = ScanQuery::under(partition.clone(), under, PAGE);
+    scan(store, ScanQuery::under(partition.clone(), under, PAGE)).await
+}
+
+/// All that a query asks for, page by page.
+pub async fn scan(store: &dyn Store, mut query: ScanQuery) -> Result<Vec<Record>> {
     let mut records = Vec::new();
     loop {
         let page = store.scan(&query).await?;

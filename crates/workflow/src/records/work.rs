@@ -48,15 +48,29 @@ pub fn root() -> RecordId {
     RecordId::of("work")
 }
 
+fn number(id: &RecordId, at: usize) -> Option<u64> {
+    let number = id.below(&root())?.split('/').nth(at)?;
+    u64::from_str_radix(number, 16).ok()
+}
+
+/// Which activity of its execution it is, as the id of its record tells.
+pub fn activity_of(id: &RecordId) -> Option<u64> {
+    number(id, 1)
+}
+
 /// The order of arrival that the id of an activity's record tells.
 pub fn order_of(id: &RecordId) -> Option<Order> {
-    let order = id.below(&root())?.split('/').nth(2)?;
-    u64::from_str_radix(order, 16).ok().map(Order)
+    number(id, 2).map(Order)
+}
+
+/// The start of the ids of all activities of an execution.
+pub fn of_execution(execution: u64) -> RecordId {
+    root().number(execution)
 }
 
 /// The start of the ids of all records of an activity.
 pub fn of_activity(execution: u64, activity: u64) -> RecordId {
-    root().number(execution).number(activity)
+    of_execution(execution).number(activity)
 }
 
 /// Where the activity that arrived at `order` is. Where several processes queue, each tags its own.

@@ -1,5 +1,6 @@
 //! Finishing a turn: one commit, fenced by the version of the instance's head.
 
+use super::cancelled;
 use super::plan::{DuplicateEvent, Ground, Plan, check_events, plan};
 use crate::board::{Arriving, ClaimId, Pin, Reservation, Subject};
 use crate::engine::Engine;
@@ -7,21 +8,19 @@ use crate::error::{dead_token, from_store};
 use crate::instance::{self, Snapshot};
 use crate::mutation::{self, Mutation};
 use crate::outbox;
-use crate::records::{message, partition, work};
+use crate::records::{message, partition};
 use crate::redo::{self, Outcome};
 use crate::send::slot_of;
 use crate::shield::Shield;
 use duroxide::Event;
 use duroxide::providers::{ExecutionMetadata, ProviderError, ScheduledActivityIdentifier, WorkItem};
-use perennial_store::{Committed, Error, Key, Order, ScanQuery};
+use perennial_store::{Committed, Error, Order};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tracing::{Instrument, debug, debug_span};
 
 const OPERATION: &str = "ack_orchestration_item";
-/// How many records of one activity are looked for; more than one is made by hand.
-const CANCELLED: usize = 100;
 
 /// What a turn wants to become durable.
 #[derive(Default)]
@@ -169,7 +168,7 @@ async fn commit(engine: &Engine, ground: &mut Ground, turn: Turn) -> Result<Done
     let failed = |e: Error| from_store(OPERATION, &e);
     ground.ended = other_execution(engine, ground, turn.execution).await.map_err(failed)?;
     if engine.shared.is_some() {
-        ground.cancelled = cancelled(engine, &turn).await.map_err(failed)?;
+        ground.cancelled = cancelled::find(engine, &turn).await.map_err(failed)?;
     }
     check_events(ground, &turn).map_err(|DuplicateEvent(event)| {
         let message = format!(
@@ -237,18 +236,6 @@ async fn other_execution(
         None => Ok(None),
         Some(wanted) => instance::ended(&*engine.store, &partition(&ground.instance), wanted).await,
     }
-}
-
-/// The records of activities that a turn cancels, wherever they were queued.
-async fn cancelled(engine: &Engine, turn: &Turn) -> Result<Vec<(Order, Key)>, Error> {
-    let mut found = Vec::new();
-    for (instance, execution, activity) in &turn.cancelled {
-        let query = ScanQuery::under(partition(instance), work::of_activity(*execution, *activity), CANCELLED);
-        for record in engine.store.scan(&query.keys_only()).await?.records {
-            found.extend(work::order_of(&record.key.id).map(|order| (order, record.key)));
-        }
-    }
-    Ok(found)
 }
 
 /// Makes memory agree with what was committed.
