@@ -2,6 +2,7 @@
 
 use crate::core::Core;
 use crate::failure::{self, Doubt};
+use crate::find::Found;
 use crate::prepare::{Action, Prepared};
 use azure_core::http::Etag;
 use azure_data_cosmos::CosmosError;
@@ -49,7 +50,7 @@ impl Core {
                         continue;
                     }
                     Refusal::Conflict(conflict) if !doubt.may_have_happened => return Err(conflict),
-                    Refusal::Conflict(conflict) => return self.settle(&commit, conflict).await,
+                    Refusal::Conflict(conflict) => return self.settle(&commit, step, conflict).await,
                     Refusal::Other => why,
                 },
                 Sent::Failed(why) => why,
@@ -64,11 +65,13 @@ impl Core {
         Ok(self.committed(&commit, Vec::new()))
     }
 
-    /// A condition failed, but an earlier try may be the reason.
-    async fn settle(&self, commit: &Prepared, conflict: Error) -> Result<Committed> {
+    /// The condition of a step failed, but an earlier try may be the reason.
+    async fn settle(&self, commit: &Prepared, step: usize, conflict: Error) -> Result<Committed> {
         match self.find(commit).await {
-            Ok(Some(tags)) => Ok(self.committed(commit, tags)),
-            Ok(None) => Err(conflict),
+            Ok(Found::Happened(tags)) => Ok(self.committed(commit, tags)),
+            // Whatever was met is not there any more: it may have been what this commit created.
+            Ok(Found::Nothing { gone }) if gone.contains(&step) => Err(unknown(&conflict)),
+            Ok(Found::Nothing { .. }) => Err(conflict),
             Err(why) => Err(unknown(&why)),
         }
     }
@@ -79,10 +82,10 @@ impl Core {
             return Err(why);
         }
         match self.find(commit).await {
-            Ok(Some(tags)) => Ok(self.committed(commit, tags)),
+            Ok(Found::Happened(tags)) => Ok(self.committed(commit, tags)),
             // Every try was answered, and none has left a trace.
-            Ok(None) if !doubt.may_happen_yet => Err(why),
-            Ok(None) => Err(unknown(&why)),
+            Ok(Found::Nothing { .. }) if !doubt.may_happen_yet => Err(why),
+            Ok(Found::Nothing { .. }) => Err(unknown(&why)),
             Err(also) => Err(unknown(&also)),
         }
     }

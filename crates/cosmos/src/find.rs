@@ -21,14 +21,31 @@ struct Trace {
     etag: String,
 }
 
+/// What was found of a commit.
+pub(crate) enum Found {
+    /// It has happened; the tags that its steps wrote, as far as they are still there.
+    Happened(Vec<Option<Etag>>),
+    /// It has left no trace.
+    Nothing {
+        /// The steps that create what is not there.
+        gone: Vec<usize>,
+    },
+}
+
 impl Core {
-    /// The tags that a commit's steps wrote, if it has happened; `None` if it has left no trace.
+    /// Whether a commit has happened.
     ///
     /// Every document carries the id of the commit that wrote it, and those of some before, so one that carries this
     /// commit's id proves that all of the commit happened. A commit that only deletes has happened when nothing of that is there.
-    pub(crate) async fn find(&self, commit: &Prepared) -> Result<Option<Vec<Option<Etag>>>> {
+    pub(crate) async fn find(&self, commit: &Prepared) -> Result<Found> {
         let traces = self.traces(commit).await?;
-        Ok(judge(commit, &traces))
+        if let Some(tags) = judge(commit, &traces) {
+            return Ok(Found::Happened(tags));
+        }
+        let is_gone = |step: &Step| matches!(step.action, Action::Create(_)) && !traces.contains_key(&step.id);
+        let steps = commit.steps.iter().enumerate();
+        let gone = steps.filter(|(_, step)| is_gone(step)).map(|(at, _)| at).collect();
+        Ok(Found::Nothing { gone })
     }
 
     /// What there is under the ids that a commit is about.

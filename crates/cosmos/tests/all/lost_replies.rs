@@ -323,6 +323,30 @@ async fn a_commit_is_recognised_though_it_was_overwritten() {
     assert_eq!(outcome, Err(Error::Conflict { op: 0, reason }));
 }
 
+/// A record was created, met when it was sent again, and taken away before anybody could look whose it was: that is not a
+/// conflict, for it may have been ours.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_gone_before_it_is_looked_at_is_not_a_conflict() {
+    let bed = Bed::new().await;
+    let (store, other) = (bed.open().await, bed.open().await);
+    bed.server.faults().reset();
+    let late = Fault::Delay {
+        before_ms: 500,
+        after_ms: 0,
+    };
+    bed.server
+        .faults()
+        .add(always(Fault::LostReply, &[Kind::Batch]).times(1));
+    bed.server.faults().add(always(late, &[Kind::Query]).times(1));
+    let mine = tokio::spawn(async move { one(&store, Op::Create(draft("p", "message", "mine"))).await });
+    while bed.server.faults().hits() < 2 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    one(&other, Op::Remove(key("p", "message"))).await.unwrap();
+    let outcome = mine.await.unwrap();
+    assert!(matches!(outcome, Err(Error::UnknownOutcome(_))), "{outcome:?}");
+}
+
 /// Totals count a commit once, whatever became of its replies.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn totals_count_once() {

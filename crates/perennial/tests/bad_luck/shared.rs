@@ -265,3 +265,24 @@ async fn a_message_that_others_took_out_of_the_head_is_not_handed_out_again() {
     due.go();
     assert!(soon(waiting).await.unwrap().unwrap().is_none());
 }
+
+/// The next execution starts with a message that comes behind one of another process: it is not left behind.
+#[tokio::test]
+async fn what_waits_for_an_execution_comes_with_its_start() {
+    let database = database();
+    let (here, _) = process(&database, Settings::default()).await;
+    let (there, _) = process(&database, Settings::default()).await;
+    let (_, token, _) = started_here(&here, "i", LEASE).await;
+    send(&*here, queued("i", "b")).await;
+    pause(ms(5)).await;
+    send(&*there, queued("i", "c")).await;
+    // It is heard of while the turn is under way.
+    assert!(turn_within(&*here, ms(300)).await.is_none());
+    let next = vec![continued("i")];
+    let events = vec![started("i", 1)];
+    let acked = here.ack_orchestration_item(&token, 1, events, vec![], next, named(Some("ContinuedAsNew")), vec![]);
+    acked.await.unwrap();
+    let (item, _, _) = next_turn(&here).await;
+    let expected = [queued("i", "b"), queued("i", "c"), continued("i")];
+    assert_eq!(item.messages, expected);
+}

@@ -45,10 +45,11 @@ pub async fn secure(
         && lasts(reserved.until_ms, engine.clock.now_ms(), lock)
         && enclosed::are_there(head_of(&reserved.snapshot), &taken.letters)
     {
-        // What is behind one that may be gone must not come before it.
+        // What is behind one that may be gone must not come before it. But those in front of a start may be for what it starts.
         let certain = taken.letters.iter().take_while(|(_, letter)| letter.certain).count();
-        taken.letters.truncate(certain);
-        if !taken.letters.is_empty() {
+        let mut behind = taken.letters.iter().skip(certain);
+        if certain > 0 && behind.all(|(_, letter)| letter.sort != Sort::Start) {
+            taken.letters.truncate(certain);
             let messages = super::prepare::open(engine, taken).await?;
             // Reading may have taken so long that the lease is over.
             if lasts(reserved.until_ms, engine.clock.now_ms(), lock) {
