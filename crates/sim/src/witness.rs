@@ -92,6 +92,7 @@ impl Witness {
             )
         });
         self.check_version(item);
+        self.check_start(item);
         let stored = self.stored(instance, RecordId::of("msg")) + usize::from(self.is_one_enclosed(instance));
         if stored < item.messages.len() && !self.is_being_deleted(instance) && !self.was_overtaken(instance) {
             let count = item.messages.len();
@@ -114,6 +115,18 @@ impl Witness {
             attempt,
         };
         claims::turn_handed_out(&self.life, &turn, lease);
+    }
+
+    /// What is for the next execution comes with its start.
+    fn check_start(&self, item: &OrchestrationItem) {
+        let has_ended = |event: &Event| matches!(event.kind, EventKind::OrchestrationContinuedAsNew { .. });
+        let is_start = |message: &WorkItem| matches!(message, WorkItem::ContinueAsNew { .. });
+        if item.history.iter().any(has_ended) && !item.messages.iter().any(is_start) {
+            let instance = &item.instance;
+            self.scene().blame(format!(
+                "{instance} was handed out without the start of its next execution"
+            ));
+        }
     }
 
     /// A process is not given what it cannot replay.
