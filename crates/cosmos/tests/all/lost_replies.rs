@@ -284,6 +284,18 @@ async fn a_refusal_of_the_whole_batch_is_understood() {
     assert_eq!(one(&store, Op::Remove(key("p", "a"))).await, Ok(None));
 }
 
+/// The reply to the next batch is lost, and what is then sent of this kind comes late.
+fn lose_a_reply_and_delay(bed: &Bed, next: Kind) {
+    let late = Fault::Delay {
+        before_ms: 500,
+        after_ms: 0,
+    };
+    let faults = bed.server.faults();
+    faults.reset();
+    faults.add(always(Fault::LostReply, &[Kind::Batch]).times(1));
+    faults.add(always(late, &[next]).times(1));
+}
+
 /// Another has overwritten what a commit wrote before its writer could find out that it happened.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_is_recognised_though_it_was_overwritten() {
@@ -291,15 +303,7 @@ async fn a_commit_is_recognised_though_it_was_overwritten() {
     let (store, other) = (bed.open().await, bed.open().await);
     let old = put(&store, draft("p", "head", "1")).await;
     // The reply is lost, and what the SDK sends again comes late.
-    bed.server.faults().reset();
-    let late = Fault::Delay {
-        before_ms: 500,
-        after_ms: 0,
-    };
-    bed.server
-        .faults()
-        .add(always(Fault::LostReply, &[Kind::Batch]).times(1));
-    bed.server.faults().add(always(late, &[Kind::Batch]).times(1));
+    lose_a_reply_and_delay(&bed, Kind::Batch);
     let mine = tokio::spawn(async move {
         let committed = one(&store, Op::Replace(draft("p", "head", "mine"), old)).await;
         (committed, store)
@@ -329,18 +333,10 @@ async fn a_commit_is_recognised_though_it_was_overwritten() {
 async fn what_is_gone_before_it_is_looked_at_is_not_a_conflict() {
     let bed = Bed::new().await;
     let (store, other) = (bed.open().await, bed.open().await);
-    bed.server.faults().reset();
-    let late = Fault::Delay {
-        before_ms: 500,
-        after_ms: 0,
-    };
-    bed.server
-        .faults()
-        .add(always(Fault::LostReply, &[Kind::Batch]).times(1));
-    bed.server.faults().add(always(late, &[Kind::Query]).times(1));
+    lose_a_reply_and_delay(&bed, Kind::Query);
     let mine = tokio::spawn(async move { one(&store, Op::Create(draft("p", "message", "mine"))).await });
     while bed.server.faults().hits() < 2 {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        other.get(&key("p", "message")).await.unwrap();
     }
     one(&other, Op::Remove(key("p", "message"))).await.unwrap();
     let outcome = mine.await.unwrap();
