@@ -113,8 +113,7 @@ async fn compare(at_once: usize, workflows: usize) {
     );
     // Before processes knew each other, a crowd took 3.5 to 4 times as much.
     assert!(each(&crowd) <= 1.8 * each(&alone), "{alone:?} {crowd:?}");
-    // Who is slow finds others at its work: on a busy machine about once for each workflow, else much less.
-    assert!(crowd.lost <= 2 * workflows, "{crowd:?}");
+    assert!(crowd.lost <= workflows, "{crowd:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
