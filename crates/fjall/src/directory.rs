@@ -55,6 +55,14 @@ impl Directory {
         Ok(directory)
     }
 
+    /// Locks the directory of a store that was there before.
+    pub(crate) fn reopen(path: &Path) -> Result<Self, OpenError> {
+        match inspect(path)? {
+            Found::Store => Self::open(path),
+            Found::Nothing => Err(OpenError::damaged(path, "the store is gone; is its disk mounted?")),
+        }
+    }
+
     /// Where the database is.
     pub(crate) fn data(&self) -> PathBuf {
         self.path.join(DATA)

@@ -54,17 +54,26 @@ pub const FORMAT: u32 = 1;
 ///
 /// Only the queued records are read, so that a store with a million finished workflows opens as quickly as an empty one.
 pub fn open(path: impl AsRef<Path>, settings: Settings) -> Result<FjallStore, OpenError> {
-    let path = path.as_ref();
-    let directory = Directory::open(path)?;
+    open_in(Directory::open(path.as_ref())?, settings)
+}
+
+/// Opens the store in a directory again after it broke. Makes no new one: a disk that is not mounted any more must not pass
+/// for an empty store.
+pub fn reopen(path: impl AsRef<Path>, settings: Settings) -> Result<FjallStore, OpenError> {
+    open_in(Directory::reopen(path.as_ref())?, settings)
+}
+
+fn open_in(directory: Directory, settings: Settings) -> Result<FjallStore, OpenError> {
+    let path = directory.path.clone();
     let is_new = directory.is_new;
     let engine = FjallEngine::open(directory, &settings)?;
     let store = KvStore::with_engine(engine, settings.store).map_err(|error| match error {
-        EngineError::Corrupt(why) => OpenError::damaged(path, why),
-        EngineError::Io(kind, why) => OpenError::failed(path, io::Error::new(kind, why)),
-        error => OpenError::failed(path, io::Error::other(error)),
+        EngineError::Corrupt(why) => OpenError::damaged(&path, why),
+        EngineError::Io(kind, why) => OpenError::failed(&path, io::Error::new(kind, why)),
+        error => OpenError::failed(&path, io::Error::other(error)),
     })?;
     if is_new {
-        directory::finish(path)?;
+        directory::finish(&path)?;
     }
     Ok(store)
 }

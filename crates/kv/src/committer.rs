@@ -8,7 +8,7 @@ use crate::store::engine_error;
 use crate::{Batch, EngineError, OrderedKv, Settings, Span, Table, Write, keys, value};
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex, RwLock};
-use perennial_store::{Error, Lane, Result, SignalSender, Slot};
+use perennial_store::{Error, Health, HealthReporter, Lane, Result, SignalSender, Slot};
 use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,6 +26,7 @@ pub(crate) struct Core<E> {
     written: Mutex<Written>,
     pub(crate) counts: Counts,
     pub(crate) signals: SignalSender,
+    pub(crate) health: HealthReporter,
     pub(crate) settings: Settings,
     pub(crate) epoch: u64,
 }
@@ -57,6 +58,7 @@ impl<E: OrderedKv> Core<E> {
             written: Mutex::new(Written { group, unsynced: false }),
             counts,
             signals: SignalSender::new(settings.signal_capacity),
+            health: HealthReporter::default(),
             settings,
             epoch,
         })
@@ -119,14 +121,22 @@ impl<E: OrderedKv> Core<E> {
         Ok(())
     }
 
+    /// A write failed: refuses all further commits.
+    pub(crate) fn stop_serving(&self, state: &mut State, error: &EngineError) {
+        tracing::error!(%error, "a write failed; the store takes no more commits until it is opened again");
+        metrics::counter!("perennial_store_broken_total").increment(1);
+        let closed = Closed::after(error);
+        self.health.stop(closed.health());
+        state.closed = Some(closed);
+    }
+
     /// Refuses all further commits and answers those that wait: of what was being written nobody knows the outcome, of the
     /// rest nothing happened.
     fn fail(&self, group: Vec<Accepted>, error: &EngineError) {
-        tracing::error!(%error, "a write failed; the store takes no more commits until it is opened again");
         let closed = Closed::after(error);
         let waiting = {
             let mut state = self.state.lock();
-            state.closed = Some(closed.clone());
+            self.stop_serving(&mut state, error);
             state.take_group()
         };
         for ticket in group.into_iter().filter_map(|commit| commit.ticket) {
@@ -150,6 +160,7 @@ impl<E: OrderedKv> Core<E> {
             _ => Ok(()),
         };
         drop(engine);
+        self.health.stop(Health::Closed);
         let mut state = self.state.lock();
         state.ended = Some(outcome.clone());
         for closer in state.closers.drain(..) {

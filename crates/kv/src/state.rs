@@ -5,7 +5,7 @@ use crate::known::{Known, Recent};
 use crate::meta::{self, Totals};
 use crate::{EngineError, Settings, Span, Table, Write};
 use bytes::Bytes;
-use perennial_store::{Counter, Error, Lane, Result};
+use perennial_store::{Clock, Counter, Error, Health, Lane, Outage, Result, SystemClock};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -70,6 +70,19 @@ impl Closed {
                 "an earlier write failed ({why}); mend the cause (a full disk, a failing device) and open the store again"
             )),
             Self::Fenced(why) => Error::Fenced(why.clone()),
+        }
+    }
+
+    /// What the store reports of itself.
+    pub(crate) fn health(&self) -> Health {
+        let outage = |why: &String| Outage {
+            why: why.clone(),
+            since_ms: SystemClock.now_ms(),
+        };
+        match self {
+            Self::ByOwner => Health::Closed,
+            Self::Broken(why) => Health::Broken(outage(why)),
+            Self::Fenced(why) => Health::Fenced(outage(why)),
         }
     }
 

@@ -8,8 +8,8 @@ use crate::{EngineError, OrderedKv, Settings, Stats};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use perennial_store::{
-    Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, Key, Limits, ListFilter, ListPage, Record, Result,
-    ScanPage, ScanQuery, Sharing, Signals, Store,
+    Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, Health, HealthWatch, Key, Limits, ListFilter,
+    ListPage, Record, Result, ScanPage, ScanQuery, Sharing, Signals, Store,
 };
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -81,7 +81,7 @@ impl<E: OrderedKv> KvStore<E> {
         }
         let mut group = [accepted];
         if let Err(error) = self.core.write(engine, &mut group) {
-            state.closed = Some(Closed::after(&error));
+            self.core.stop_serving(&mut state, &error);
             return Err(unknown_outcome(&error));
         }
         let mut lanes = Vec::new();
@@ -150,6 +150,7 @@ impl<E: OrderedKv> KvStore<E> {
 
     fn close_inline(&self) -> Result<()> {
         self.core.state.lock().closed.get_or_insert(Closed::ByOwner);
+        self.core.health.stop(Health::Closed);
         let Some(engine) = self.core.engine.write().take() else {
             return Ok(());
         };
@@ -239,6 +240,10 @@ impl<E: OrderedKv> Store for KvStore<E> {
 
     fn signals(&self) -> Signals {
         self.core.signals.subscribe()
+    }
+
+    fn health(&self) -> HealthWatch {
+        self.core.health.watch()
     }
 
     async fn close(&self) -> Result<()> {

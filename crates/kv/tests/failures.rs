@@ -4,7 +4,12 @@
 
 use futures::FutureExt;
 use perennial_kv::{MemoryDisk, MemoryStore, Settings, Stats, Table};
-use perennial_store::{Commit, Draft, DueQuery, Error, Key, Lane, Op, Order, Partition, Place, RecordId, Store};
+use perennial_store::{
+    Commit, Draft, DueQuery, Error, Health, Key, Lane, Op, Order, Partition, Patient, Place, RecordId, Store,
+    SystemClock,
+};
+use std::sync::Arc;
+use std::time::Duration;
 
 fn key(id: &str) -> Key {
     Key::new(Partition::new("p"), RecordId::of(id))
@@ -63,6 +68,38 @@ fn a_failed_write_is_an_unknown_outcome_and_the_end_of_the_handle() {
     let store = open(&disk);
     store.commit(put("c")).now_or_never().unwrap().unwrap();
     assert!(store.get(&key("a")).now_or_never().unwrap().unwrap().is_some());
+}
+
+#[test]
+fn a_commit_that_broke_the_store_stays_unknown_when_it_is_tried_again() {
+    let disk = MemoryDisk::default();
+    let store = Arc::new(open(&disk));
+    let patient = Patient::new(store.clone(), SystemClock::shared(), Duration::from_secs(4));
+    disk.fail_writes("no space left on device");
+    let outcome = patient.commit(put("a")).now_or_never().unwrap();
+    assert!(matches!(outcome, Err(Error::UnknownOutcome(_))), "{outcome:?}");
+    let later = patient.commit(put("b")).now_or_never().unwrap();
+    assert!(matches!(later, Err(Error::Closed(_))), "{later:?}");
+}
+
+#[test]
+fn a_store_reports_the_first_failure_and_its_end() {
+    let disk = MemoryDisk::default();
+    let (broken, closed) = (open(&disk), open(&MemoryDisk::default()));
+    assert_eq!(broken.health().now(), Health::Working);
+    disk.fail_writes("no space left on device");
+    for id in ["a", "b"] {
+        broken.commit(put(id)).now_or_never().unwrap().unwrap_err();
+    }
+    broken.close().now_or_never().unwrap().ok();
+    assert!(matches!(broken.health().now(), Health::Broken(outage) if outage.why.contains("no space")));
+    closed.close().now_or_never().unwrap().unwrap();
+    assert_eq!(closed.health().now(), Health::Closed);
+    disk.crash();
+    let taken_over = open(&disk);
+    drop(open(&disk));
+    taken_over.commit(put("a")).now_or_never().unwrap().unwrap_err();
+    assert!(matches!(taken_over.health().now(), Health::Fenced(_)));
 }
 
 #[test]

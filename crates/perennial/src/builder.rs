@@ -2,7 +2,11 @@
 
 use crate::{OpenError, opened, url};
 use perennial_store::{Clock, Store, SystemClock};
+#[cfg(feature = "file")]
+use perennial_store::{Error, Opener};
 use perennial_workflow::{Settings, Workflows};
+#[cfg(feature = "file")]
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Opens a store with settings.
@@ -88,7 +92,7 @@ impl Builder {
     }
 
     /// Opens the store. A directory that this process has open already is shared, with the settings it was
-    /// opened with. A container of Cosmos DB is opened anew each time, as if by another process.
+    /// opened with; if it broke, it is opened again now. A container of Cosmos DB is opened anew each time, as if by another process.
     pub async fn open(self) -> Result<Arc<Workflows>, OpenError> {
         match url::parse(&self.url)? {
             url::Target::Memory => {
@@ -117,15 +121,38 @@ impl Builder {
     }
 
     #[cfg(feature = "file")]
-    async fn open_directory(&self, path: std::path::PathBuf) -> Result<Arc<Workflows>, OpenError> {
+    async fn open_directory(&self, path: PathBuf) -> Result<Arc<Workflows>, OpenError> {
         let settings = self.directory.clone();
-        let opening = tokio::task::spawn_blocking(move || perennial_fjall::open(path, settings));
-        let store = opening.await.map_err(|e| OpenError::Interrupted(e.to_string()))??;
-        self.start(Arc::new(store)).await
+        let store = in_thread({
+            let (path, settings) = (path.clone(), settings.clone());
+            move || perennial_fjall::open(path, settings)
+        })
+        .await?;
+        let reopen: Opener = Box::new(move || {
+            let (path, settings) = (path.clone(), settings.clone());
+            Box::pin(async move {
+                let opened = in_thread(move || perennial_fjall::reopen(path, settings)).await;
+                opened
+                    .map(|store| Arc::new(store) as Arc<dyn Store>)
+                    .map_err(|error| Error::Unavailable(error.to_string()))
+            })
+        });
+        let (settings, clock) = (self.settings.clone(), Arc::clone(&self.clock));
+        let workflows = Workflows::open_reopening(Arc::new(store), reopen, settings, clock).await?;
+        Ok(Arc::new(workflows))
     }
 
     async fn start(&self, store: Arc<dyn Store>) -> Result<Arc<Workflows>, OpenError> {
         let workflows = Workflows::open_with_clock(store, self.settings.clone(), Arc::clone(&self.clock)).await?;
         Ok(Arc::new(workflows))
     }
+}
+
+/// Opens a directory in a thread of its own: it reads and writes files.
+#[cfg(feature = "file")]
+async fn in_thread(
+    open: impl FnOnce() -> Result<perennial_fjall::FjallStore, perennial_fjall::OpenError> + Send + 'static,
+) -> Result<perennial_fjall::FjallStore, OpenError> {
+    let opening = tokio::task::spawn_blocking(open).await;
+    Ok(opening.map_err(|error| OpenError::Interrupted(error.to_string()))??)
 }

@@ -40,6 +40,12 @@ pub enum OpenError {
     /// The store was opened but cannot be used.
     #[error("the store was opened but cannot be used: {0}")]
     Store(#[from] perennial_store::Error),
+    /// This process has the store open, it broke, and it cannot be opened again yet.
+    #[error("{why}")]
+    Broken {
+        /// Why it broke, and why it cannot be opened again.
+        why: String,
+    },
     /// The opening was interrupted.
     #[error("the store could not be opened: {0}")]
     Interrupted(String),

@@ -41,6 +41,7 @@ mod url;
 
 pub use builder::Builder;
 pub use error::OpenError;
+pub use perennial_store::{Health, Outage};
 pub use perennial_workflow::Workflows;
 
 use std::sync::Arc;

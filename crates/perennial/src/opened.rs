@@ -2,6 +2,7 @@
 #![cfg(feature = "file")]
 
 use crate::OpenError;
+use perennial_store::Health;
 use perennial_workflow::Workflows;
 use std::collections::HashMap;
 use std::future::Future;
@@ -21,8 +22,17 @@ where
     let opened = opened.get_or_insert_default();
     opened.retain(|_, store| store.strong_count() > 0);
     let shared = path.canonicalize().ok().and_then(|path| opened.get(&path)?.upgrade());
-    if let Some(store) = shared.filter(|store| !store.is_closed()) {
-        return Ok(store);
+    match shared.map(|store| (store.health(), store)) {
+        Some((Health::Working, store)) => return Ok(store),
+        Some((Health::Broken(_), store)) => {
+            return match store.reopen().await {
+                Ok(()) => Ok(store),
+                Err(_) => Err(OpenError::Broken {
+                    why: store.health().to_string(),
+                }),
+            };
+        }
+        _ => {}
     }
     let store = open().await?;
     if let Ok(path) = path.canonicalize() {

@@ -1,8 +1,8 @@
 //! A store that does not give up at once: what every engine puts between itself and a database.
 
 use crate::{
-    Clock, Commit, Committed, Counter, Cursor, Draft, DuePage, DueQuery, Error, Key, Limits, ListFilter, ListPage, Op,
-    Record, Result, ScanPage, ScanQuery, Sharing, Signals, Store, Version,
+    Clock, Commit, Committed, Counter, Cursor, Draft, DuePage, DueQuery, Error, HealthWatch, Key, Limits, ListFilter,
+    ListPage, Op, Record, Result, ScanPage, ScanQuery, Sharing, Signals, Store, Version,
 };
 use async_trait::async_trait;
 use std::future::Future;
@@ -133,28 +133,35 @@ impl Store for Patient {
 
     async fn commit(&self, commit: Commit) -> Result<Committed> {
         let deadline_ms = self.clock.now_ms().saturating_add(self.patience.as_millis() as u64);
-        let mut doubtful = false;
+        let mut doubtful: Option<String> = None;
         loop {
             let outcome = self.patiently(|| self.inner.commit(commit.clone())).await;
             let why = match outcome {
                 Err(Error::UnknownOutcome(why)) => why,
                 // The first try may have happened after all, and what was read of it may have been old. The answer that
                 // came now makes what is read from now on as new as itself.
-                Err(Error::Conflict { .. }) if doubtful => {
+                Err(Error::Conflict { .. }) if doubtful.is_some() => {
                     return match self.resolve(&commit).await? {
                         Some(committed) => Ok(committed),
                         None => outcome,
                     };
                 }
+                // The store broke with the first try, and nothing that it still tells is evidence.
+                Err(Error::Closed(_)) if doubtful.is_some() => {
+                    return Err(Error::UnknownOutcome(doubtful.unwrap_or_default()));
+                }
                 outcome => return outcome,
             };
-            doubtful = true;
-            if let Some(committed) = self.resolve(&commit).await? {
-                return Ok(committed);
+            match self.resolve(&commit).await {
+                Ok(Some(committed)) => return Ok(committed),
+                Err(Error::Closed(_)) => return Err(Error::UnknownOutcome(why)),
+                Err(other) => return Err(other),
+                Ok(None) => {}
             }
             if self.clock.now_ms() >= deadline_ms {
                 return Err(Error::UnknownOutcome(why));
             }
+            doubtful = Some(why);
             metrics::counter!("perennial_store_retries_total").increment(1);
         }
     }
@@ -181,6 +188,10 @@ impl Store for Patient {
 
     fn signals(&self) -> Signals {
         self.inner.signals()
+    }
+
+    fn health(&self) -> HealthWatch {
+        self.inner.health()
     }
 
     async fn close(&self) -> Result<()> {

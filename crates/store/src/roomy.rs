@@ -11,8 +11,8 @@ pub use parts::parts_lane;
 pub use sweep::Swept;
 
 use crate::{
-    Clock, Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, Key, Limits, ListFilter, ListPage, Record,
-    Result, ScanPage, ScanQuery, Sharing, Signals, Store,
+    Clock, Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, HealthWatch, Key, Limits, ListFilter,
+    ListPage, Record, Result, ScanPage, ScanQuery, Sharing, Signals, Store,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -185,6 +185,10 @@ impl Store for Roomy {
 
     fn signals(&self) -> Signals {
         self.inner.signals()
+    }
+
+    fn health(&self) -> HealthWatch {
+        self.inner.health()
     }
 
     async fn close(&self) -> Result<()> {

@@ -1,8 +1,8 @@
 //! The trait that every store implements.
 
 use crate::{
-    Commit, Committed, Counter, Cursor, DuePage, DueQuery, Key, Limits, ListFilter, ListPage, Partition, Record,
-    RecordId, Result, Signals,
+    Commit, Committed, Counter, Cursor, DuePage, DueQuery, HealthWatch, Key, Limits, ListFilter, ListPage, Partition,
+    Record, RecordId, Result, Signals,
 };
 use async_trait::async_trait;
 
@@ -82,6 +82,8 @@ pub struct ScanPage {
 /// * Keys hold any text.
 /// * A record that cannot be understood is an [`Error::Corrupt`](crate::Error::Corrupt) to who reads it by its key,
 ///   and is left out by due queries and listings, so that it stands in nobody's way.
+/// * After a write whose outcome the store itself cannot tell, it takes no more commits: what they would build on may not
+///   be what is stored. [`health`](Store::health) says so; opening the store again mends it.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// How much one commit may hold.
@@ -113,6 +115,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// Word of new work.
     fn signals(&self) -> Signals;
+
+    /// Whether this handle takes commits. A store that a failed write can break reports it here; others never do.
+    fn health(&self) -> HealthWatch {
+        HealthWatch::always_working()
+    }
 
     /// Finishes what was accepted, makes it durable and lets go of the store. Later calls fail.
     async fn close(&self) -> Result<()>;

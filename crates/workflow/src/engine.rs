@@ -3,6 +3,7 @@
 use crate::admin::condemn;
 use crate::board::{Board, Body, ClaimId, Pin, Subject};
 use crate::chores::Housekeeper;
+use crate::error;
 use crate::instance::{self, Cache, Snapshot, Trust};
 use crate::meters::Meters;
 use crate::mutation::{self, Mutation};
@@ -15,59 +16,13 @@ use crate::records::work::Activity;
 use crate::redo;
 use crate::settings::Settings;
 use crate::shared::Shared;
-use crate::{error, recover, shared};
 use duroxide::providers::{ProviderError, WorkItem};
-use perennial_store::{
-    Clock, Commit, Committed, Error, Order, Patient, Result, Roomy, Sharing, Slot, Store, SystemClock,
-};
+use perennial_store::{Clock, Commit, Committed, Error, Order, Patient, Result, Roomy, Sharing, Slot, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tracing::warn;
-
-/// Durable workflows on a store: give it to `duroxide::runtime::Runtime` and `duroxide::Client` as their provider.
-///
-/// Clones share one engine.
-#[derive(Clone)]
-pub struct Workflows {
-    pub(crate) engine: Arc<Engine>,
-}
-
-impl Workflows {
-    /// Opens the workflows of a store, on the machine's clock.
-    pub async fn open(store: Arc<dyn Store>, settings: Settings) -> Result<Self> {
-        Self::open_with_clock(store, settings, SystemClock::shared()).await
-    }
-
-    /// Opens the workflows of a store, on a clock of the caller's.
-    pub async fn open_with_clock(store: Arc<dyn Store>, settings: Settings, clock: Arc<dyn Clock>) -> Result<Self> {
-        let engine = Arc::new(Engine::new(store, settings, clock));
-        match engine.shared {
-            None => recover::recover(&engine).await?,
-            Some(_) => shared::check(&engine)?,
-        }
-        Ok(Self { engine })
-    }
-
-    /// Writes down what is only in memory and lets go of the store. Runtimes on it must be shut down first.
-    pub async fn close(&self) -> Result<()> {
-        if self.engine.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        self.engine.housekeeper.dismiss();
-        let left = match self.engine.shared {
-            None => recover::leave(&self.engine).await,
-            Some(_) => shared::leave(&self.engine).await,
-        };
-        self.engine.store.close().await.and(left)
-    }
-
-    /// Whether [`close`](Self::close) was called.
-    pub fn is_closed(&self) -> bool {
-        self.engine.is_closed()
-    }
-}
 
 pub struct Engine {
     pub store: Arc<dyn Store>,
@@ -115,10 +70,10 @@ pub fn deadline(now_ms: u64, poll: Duration) -> u64 {
 pub const BREATHER: Duration = Duration::from_millis(500);
 
 /// How long a store that fails for the moment is waited for: less than the runtime's shortest lease.
-const PATIENCE: Duration = Duration::from_secs(4);
+pub const PATIENCE: Duration = Duration::from_secs(4);
 
 impl Engine {
-    fn new(store: Arc<dyn Store>, settings: Settings, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(store: Arc<dyn Store>, settings: Settings, clock: Arc<dyn Clock>) -> Self {
         let meters = Arc::new(Meters::new());
         let shared = (store.sharing() == Sharing::Shared).then(|| Shared::new(&settings));
         // Told in every token and in the names of staged parts, so that those of another opening are not taken for ours.
@@ -158,6 +113,12 @@ impl Engine {
     /// Whether the store was let go of.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
+    }
+
+    /// Ends what runs by itself: the store broke, and another engine is about to start on it.
+    pub fn retire(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.housekeeper.dismiss();
     }
 
     /// Whether an activity is another process's to work at, as far as it is anybody's. One of a session is its holder's.

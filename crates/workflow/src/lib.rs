@@ -14,6 +14,7 @@
 //! | `redo` | turns that are larger than a commit |
 //! | `chores` | what others do if this process dies before it has |
 //! | `admin` | inspection, deletion, pruning |
+//! | `workflows` | the handle that programs hold, and a new engine after the store broke |
 //! | `provider`, `provider_admin` | the runtime's traits, delegating |
 
 mod admin;
@@ -40,6 +41,7 @@ mod shield;
 pub mod testing;
 mod turn;
 mod work;
+mod workflows;
 
-pub use engine::Workflows;
 pub use settings::Settings;
+pub use workflows::Workflows;

@@ -1,9 +1,9 @@
 //! The runtime's `Provider`: every call goes straight to the module that does it.
 
-use crate::engine::Workflows;
 use crate::error::from_store;
-use crate::instance::History;
+use crate::instance::{History, Snapshot};
 use crate::records::partition;
+use crate::workflows::Workflows;
 use crate::{instance, send, turn, work};
 use async_trait::async_trait;
 use duroxide::providers::{
@@ -12,12 +12,25 @@ use duroxide::providers::{
 };
 use duroxide::{Event, SystemStats};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 fn events(operation: &'static str, history: &History) -> Result<Vec<Event>, ProviderError> {
     match history.damage() {
         Some(why) => Err(ProviderError::permanent(operation, why)),
         None => Ok(history.events()),
+    }
+}
+
+impl Workflows {
+    /// The newest snapshot of an instance.
+    pub(crate) async fn snapshot(
+        &self,
+        operation: &'static str,
+        instance: &str,
+    ) -> Result<Arc<Snapshot>, ProviderError> {
+        let engine = self.engine_for(operation).await?;
+        engine.snapshot_for(operation, instance).await
     }
 }
 
@@ -37,7 +50,10 @@ impl Provider for Workflows {
         poll_timeout: Duration,
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
-        turn::fetch(&self.engine, lock_timeout, poll_timeout, filter).await
+        self.poll("fetch_orchestration_item", poll_timeout, |engine, poll| async move {
+            turn::fetch(&engine, lock_timeout, poll, filter).await
+        })
+        .await
     }
 
     async fn ack_orchestration_item(
@@ -58,7 +74,7 @@ impl Provider for Workflows {
             metadata,
             cancelled_activities,
         );
-        turn::ack(&self.engine, lock_token, turn).await
+        turn::ack(&self.engine(), lock_token, turn).await
     }
 
     async fn abandon_orchestration_item(
@@ -67,19 +83,21 @@ impl Provider for Workflows {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        turn::abandon(&self.engine, lock_token, delay, ignore_attempt).await
+        turn::abandon(&self.engine(), lock_token, delay, ignore_attempt).await
     }
 
     async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
-        turn::renew(&self.engine, token, extend_for).await
+        turn::renew(&self.engine(), token, extend_for).await
     }
 
     async fn enqueue_for_orchestrator(&self, item: WorkItem, delay: Option<Duration>) -> Result<(), ProviderError> {
-        send::message(&self.engine, item, delay).await
+        let engine = self.engine_for("enqueue_for_orchestrator").await?;
+        send::message(&engine, item, delay).await
     }
 
     async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
-        send::activity(&self.engine, item).await
+        let engine = self.engine_for("enqueue_for_worker").await?;
+        send::activity(&engine, item).await
     }
 
     async fn fetch_work_item(
@@ -89,15 +107,18 @@ impl Provider for Workflows {
         session: Option<&SessionFetchConfig>,
         tag_filter: &TagFilter,
     ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
-        work::fetch(&self.engine, lock_timeout, poll_timeout, session, tag_filter).await
+        self.poll("fetch_work_item", poll_timeout, |engine, poll| async move {
+            work::fetch(&engine, lock_timeout, poll, session, tag_filter).await
+        })
+        .await
     }
 
     async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Result<(), ProviderError> {
-        work::ack(&self.engine, token, completion).await
+        work::ack(&self.engine(), token, completion).await
     }
 
     async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
-        work::renew(&self.engine, token, extend_for).await
+        work::renew(&self.engine(), token, extend_for).await
     }
 
     async fn abandon_work_item(
@@ -106,7 +127,7 @@ impl Provider for Workflows {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        work::abandon(&self.engine, token, delay, ignore_attempt).await
+        work::abandon(&self.engine(), token, delay, ignore_attempt).await
     }
 
     async fn renew_session_lock(
@@ -115,25 +136,27 @@ impl Provider for Workflows {
         extend_for: Duration,
         idle_timeout: Duration,
     ) -> Result<usize, ProviderError> {
-        work::renew_sessions(&self.engine, owner_ids, extend_for, idle_timeout).await
+        work::renew_sessions(&self.engine(), owner_ids, extend_for, idle_timeout).await
     }
 
     async fn cleanup_orphaned_sessions(&self, _idle_timeout: Duration) -> Result<usize, ProviderError> {
-        work::clean_up_sessions(&self.engine).await
+        let engine = self.engine_for("cleanup_orphaned_sessions").await?;
+        work::clean_up_sessions(&engine).await
     }
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
-        let snapshot = self.engine.snapshot_for("read", instance).await?;
+        let snapshot = self.snapshot("read", instance).await?;
         events("read", &snapshot.history)
     }
 
     async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Result<Vec<Event>, ProviderError> {
         const OPERATION: &str = "read_with_execution";
-        let snapshot = self.engine.snapshot_for(OPERATION, instance).await?;
+        let engine = self.engine_for(OPERATION).await?;
+        let snapshot = engine.snapshot_for(OPERATION, instance).await?;
         if snapshot.head().is_some_and(|head| head.execution.id == execution_id) {
             return events(OPERATION, &snapshot.history);
         }
-        let history = instance::history_of(&*self.engine.store, &partition(instance), execution_id).await;
+        let history = instance::history_of(&*engine.store, &partition(instance), execution_id).await;
         Ok(history.map_err(|e| from_store(OPERATION, &e))?.events())
     }
 
@@ -143,7 +166,8 @@ impl Provider for Workflows {
         execution_id: u64,
         new_events: Vec<Event>,
     ) -> Result<(), ProviderError> {
-        turn::append(&self.engine, instance, execution_id, new_events).await
+        let engine = self.engine_for("append_with_execution").await?;
+        turn::append(&engine, instance, execution_id, new_events).await
     }
 
     fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
@@ -155,7 +179,7 @@ impl Provider for Workflows {
         instance: &str,
         last_seen_version: u64,
     ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
-        let snapshot = self.engine.snapshot_for("get_custom_status", instance).await?;
+        let snapshot = self.snapshot("get_custom_status", instance).await?;
         let changed = snapshot
             .custom
             .as_ref()
@@ -164,12 +188,12 @@ impl Provider for Workflows {
     }
 
     async fn get_kv_value(&self, instance: &str, key: &str) -> Result<Option<String>, ProviderError> {
-        let snapshot = self.engine.snapshot_for("get_kv_value", instance).await?;
+        let snapshot = self.snapshot("get_kv_value", instance).await?;
         Ok(snapshot.kv.get(key).map(str::to_string))
     }
 
     async fn get_kv_all_values(&self, instance: &str) -> Result<HashMap<String, String>, ProviderError> {
-        let snapshot = self.engine.snapshot_for("get_kv_all_values", instance).await?;
+        let snapshot = self.snapshot("get_kv_all_values", instance).await?;
         Ok(snapshot
             .kv
             .newest()
@@ -178,7 +202,7 @@ impl Provider for Workflows {
     }
 
     async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>, ProviderError> {
-        let snapshot = self.engine.snapshot_for("get_instance_stats", instance).await?;
+        let snapshot = self.snapshot("get_instance_stats", instance).await?;
         Ok(snapshot.head().map(|head| SystemStats {
             history_event_count: head.execution.events,
             history_size_bytes: head.execution.bytes,

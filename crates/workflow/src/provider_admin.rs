@@ -1,8 +1,8 @@
 //! The runtime's `ProviderAdmin`: every call goes straight to the module that does it.
 
 use crate::admin::{delete, inspect, prune, totals};
-use crate::engine::Workflows;
 use crate::error::from_store;
+use crate::workflows::Workflows;
 use async_trait::async_trait;
 use duroxide::Event;
 use duroxide::providers::{
@@ -13,15 +13,18 @@ use duroxide::providers::{
 #[async_trait]
 impl ProviderAdmin for Workflows {
     async fn list_instances(&self) -> Result<Vec<String>, ProviderError> {
-        inspect::ids(&self.engine, "list_instances", &inspect::all()).await
+        let engine = self.engine_for("list_instances").await?;
+        inspect::ids(&engine, "list_instances", &inspect::all()).await
     }
 
     async fn list_instances_by_status(&self, status: &str) -> Result<Vec<String>, ProviderError> {
-        inspect::ids(&self.engine, "list_instances_by_status", &inspect::with_status(status)).await
+        let engine = self.engine_for("list_instances_by_status").await?;
+        inspect::ids(&engine, "list_instances_by_status", &inspect::with_status(status)).await
     }
 
     async fn list_executions(&self, instance: &str) -> Result<Vec<u64>, ProviderError> {
-        inspect::executions(&self.engine, instance).await
+        let engine = self.engine_for("list_executions").await?;
+        inspect::executions(&engine, instance).await
     }
 
     async fn read_history_with_execution_id(
@@ -37,23 +40,26 @@ impl ProviderAdmin for Workflows {
     }
 
     async fn latest_execution_id(&self, instance: &str) -> Result<u64, ProviderError> {
-        let snapshot = self.engine.snapshot_for("latest_execution_id", instance).await?;
+        let snapshot = self.snapshot("latest_execution_id", instance).await?;
         Ok(snapshot
             .head()
             .map_or(duroxide::INITIAL_EXECUTION_ID, |head| head.execution.id))
     }
 
     async fn get_instance_info(&self, instance: &str) -> Result<InstanceInfo, ProviderError> {
-        inspect::instance_info(&self.engine, instance).await
+        let engine = self.engine_for("get_instance_info").await?;
+        inspect::instance_info(&engine, instance).await
     }
 
     async fn get_execution_info(&self, instance: &str, execution_id: u64) -> Result<ExecutionInfo, ProviderError> {
-        inspect::execution_info(&self.engine, instance, execution_id).await
+        let engine = self.engine_for("get_execution_info").await?;
+        inspect::execution_info(&engine, instance, execution_id).await
     }
 
     async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError> {
         let tally = self
-            .engine
+            .engine_for("get_system_metrics")
+            .await?
             .store
             .tally()
             .await
@@ -62,11 +68,12 @@ impl ProviderAdmin for Workflows {
     }
 
     async fn get_queue_depths(&self) -> Result<QueueDepths, ProviderError> {
-        let (board, now_ms) = self.engine.board.lock();
+        let engine = self.engine_for("get_queue_depths").await?;
+        let (board, now_ms) = engine.board.lock();
         let (orchestrator_queue, worker_queue) = board.depths(now_ms);
         let (oldest_turn, oldest_work) = board.oldest_ready(now_ms);
-        self.engine.meters.oldest_turn.set(oldest_turn);
-        self.engine.meters.oldest_work.set(oldest_work);
+        engine.meters.oldest_turn.set(oldest_turn);
+        engine.meters.oldest_work.set(oldest_work);
         Ok(QueueDepths {
             orchestrator_queue,
             worker_queue,
@@ -75,18 +82,18 @@ impl ProviderAdmin for Workflows {
     }
 
     async fn list_children(&self, instance_id: &str) -> Result<Vec<String>, ProviderError> {
-        inspect::ids(&self.engine, "list_children", &inspect::children_of(instance_id)).await
+        let engine = self.engine_for("list_children").await?;
+        inspect::ids(&engine, "list_children", &inspect::children_of(instance_id)).await
     }
 
     async fn get_parent_id(&self, instance_id: &str) -> Result<Option<String>, ProviderError> {
-        Ok(inspect::existing(&self.engine, "get_parent_id", instance_id)
-            .await?
-            .1
-            .parent)
+        let engine = self.engine_for("get_parent_id").await?;
+        Ok(inspect::existing(&engine, "get_parent_id", instance_id).await?.1.parent)
     }
 
     async fn get_instance_tree(&self, instance_id: &str) -> Result<InstanceTree, ProviderError> {
-        let all_ids = inspect::tree(&self.engine, "get_instance_tree", instance_id).await?;
+        let engine = self.engine_for("get_instance_tree").await?;
+        let all_ids = inspect::tree(&engine, "get_instance_tree", instance_id).await?;
         Ok(InstanceTree {
             root_id: instance_id.to_string(),
             all_ids,
@@ -98,15 +105,18 @@ impl ProviderAdmin for Workflows {
         ids: &[String],
         force: bool,
     ) -> Result<DeleteInstanceResult, ProviderError> {
-        delete::atomically(&self.engine, ids, force).await
+        let engine = self.engine_for("delete_instances_atomic").await?;
+        delete::atomically(&engine, ids, force).await
     }
 
     async fn delete_instance_bulk(&self, filter: InstanceFilter) -> Result<DeleteInstanceResult, ProviderError> {
-        delete::in_bulk(&self.engine, filter).await
+        let engine = self.engine_for("delete_instance_bulk").await?;
+        delete::in_bulk(&engine, filter).await
     }
 
     async fn prune_executions(&self, instance_id: &str, options: PruneOptions) -> Result<PruneResult, ProviderError> {
-        prune::one(&self.engine, instance_id, &options).await
+        let engine = self.engine_for("prune_executions").await?;
+        prune::one(&engine, instance_id, &options).await
     }
 
     async fn prune_executions_bulk(
@@ -114,6 +124,7 @@ impl ProviderAdmin for Workflows {
         filter: InstanceFilter,
         options: PruneOptions,
     ) -> Result<PruneResult, ProviderError> {
-        prune::in_bulk(&self.engine, &filter, &options).await
+        let engine = self.engine_for("prune_executions_bulk").await?;
+        prune::in_bulk(&engine, &filter, &options).await
     }
 }

@@ -1,18 +1,17 @@
 //! Damage done on purpose, and a look inside: hooks for tests and for the simulator.
 
-use crate::engine::Workflows;
 use crate::instance;
 pub use crate::mutation::{Mutation, is as is_broken, mutate};
 use crate::records::page::Page;
 use crate::records::{message, partition, work};
 use crate::recover;
 use crate::send::slot_of;
+use crate::workflows::Workflows;
 use perennial_store::{Commit, Draft, Key, Op, Place, Result, ScanQuery, Store};
-use std::sync::Arc;
 
 /// Makes the stored history of an instance unreadable.
 pub async fn corrupt_history(workflows: &Workflows, instance: &str) -> Result<()> {
-    let engine = &workflows.engine;
+    let engine = workflows.engine();
     let query = ScanQuery::under(partition(instance), Page::root(), usize::MAX);
     let pages = engine.store.scan(&query).await?.records;
     let damage = |key: Key| Op::Put(Draft::new(key, "this is no page"));
@@ -27,20 +26,21 @@ pub async fn corrupt_history(workflows: &Workflows, instance: &str) -> Result<()
 
 /// The largest number of deliveries of a queued message of an instance.
 pub fn max_attempts(workflows: &Workflows, instance: &str) -> u32 {
-    let cached = workflows.engine.cache.peek(instance);
+    let cached = workflows.engine().cache.peek(instance);
     let deliveries = cached.and_then(|snapshot| Some(snapshot.head.as_ref()?.0.deliveries));
-    workflows.engine.board.lock().0.turns().max_attempts(instance) + deliveries.unwrap_or_default()
+    let engine = workflows.engine();
+    engine.board.lock().0.turns().max_attempts(instance) + deliveries.unwrap_or_default()
 }
 
 /// Queues a message whose body is `body`, readable or not.
 pub async fn plant_message(workflows: &Workflows, instance: &str, body: &'static [u8]) -> Result<()> {
-    let order = workflows.engine.next_order();
+    let order = workflows.engine().next_order();
     plant(
         workflows,
         message::key(instance, &message::id(order, None)),
         body,
         Place {
-            lane: workflows.engine.queues.turn(),
+            lane: workflows.engine().queues.turn(),
             order,
             due_ms: 0,
         },
@@ -50,14 +50,14 @@ pub async fn plant_message(workflows: &Workflows, instance: &str, body: &'static
 
 /// Queues an activity whose body is `body`, readable or not.
 pub async fn plant_activity(workflows: &Workflows, instance: &str, body: &'static [u8]) -> Result<()> {
-    let order = workflows.engine.next_order();
+    let order = workflows.engine().next_order();
     let key = Key::new(partition(instance), work::root().number(1).number(1).number(order.0));
     plant(
         workflows,
         key,
         body,
         Place {
-            lane: workflows.engine.queues.work(None),
+            lane: workflows.engine().queues.work(None),
             order,
             due_ms: 0,
         },
@@ -66,7 +66,7 @@ pub async fn plant_activity(workflows: &Workflows, instance: &str, body: &'stati
 }
 
 async fn plant(workflows: &Workflows, key: Key, body: &'static [u8], place: Place) -> Result<()> {
-    let engine = Arc::clone(&workflows.engine);
+    let engine = workflows.engine();
     engine
         .store
         .commit(Commit::new(vec![Op::Create(
@@ -85,7 +85,7 @@ async fn plant(workflows: &Workflows, key: Key, body: &'static [u8], place: Plac
 
 /// Lets go of the store without writing anything down, as a process that dies does.
 pub async fn let_go(workflows: &Workflows) {
-    let engine = &workflows.engine;
+    let engine = workflows.engine();
     engine.closed.store(true, std::sync::atomic::Ordering::Release);
     // A store that is closed twice has nothing left to say.
     engine.store.close().await.ok();
@@ -106,7 +106,8 @@ pub struct Residue {
 
 /// What the board holds: nothing, when all work is done.
 pub fn residue(workflows: &Workflows) -> Residue {
-    let (board, _) = workflows.engine.board.lock();
+    let engine = workflows.engine();
+    let (board, _) = engine.board.lock();
     Residue {
         messages: board.turns().len(),
         activities: board.work().len(),
@@ -117,7 +118,8 @@ pub fn residue(workflows: &Workflows) -> Residue {
 
 /// What the board keeps beside the work itself: nothing that grows, when all work is done.
 pub fn bookkeeping(workflows: &Workflows) -> [(&'static str, usize); 5] {
-    let (mut board, now_ms) = workflows.engine.board.lock();
+    let engine = workflows.engine();
+    let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
     board.bookkeeping()
 }
@@ -130,7 +132,7 @@ pub async fn compare_cached(
     instance: &str,
     settled: bool,
 ) -> std::result::Result<(), String> {
-    let Some(cached) = workflows.engine.cache.peek(instance) else {
+    let Some(cached) = workflows.engine().cache.peek(instance) else {
         return Ok(());
     };
     let stored = instance::load(store, instance).await.map_err(|why| why.to_string())?;

@@ -1,10 +1,10 @@
 //! A store that stops at a door until it is told to go on.
 
 use async_trait::async_trait;
-use perennial_kv::{MemoryDisk, MemoryStore, SharedMemory};
+use perennial_kv::{EngineError, MemoryDisk, MemoryStore, SharedMemory};
 use perennial_store::{
-    Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, Key, Limits, ListFilter, ListPage, Record, Result,
-    ScanPage, ScanQuery, Sharing, Signals, Store,
+    Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, HealthWatch, Key, Limits, ListFilter, ListPage,
+    Record, Result, ScanPage, ScanQuery, Sharing, Signals, Store,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -55,8 +55,16 @@ impl Stopped {
 impl Gate {
     /// A store on this disk.
     pub fn open(disk: &MemoryDisk) -> Arc<Self> {
-        let inner = MemoryStore::open_disk(disk, perennial_kv::Settings::default()).unwrap();
-        Self::before(Arc::new(inner))
+        Self::open_with(disk, perennial_kv::Settings::default()).unwrap()
+    }
+
+    /// A store on this disk, unless the disk fails.
+    pub fn open_with(
+        disk: &MemoryDisk,
+        settings: perennial_kv::Settings,
+    ) -> std::result::Result<Arc<Self>, EngineError> {
+        let inner = MemoryStore::open_disk(disk, settings)?;
+        Ok(Self::before(Arc::new(inner)))
     }
 
     /// A store that others use, too.
@@ -147,6 +155,10 @@ impl Store for Gate {
 
     fn signals(&self) -> Signals {
         self.inner.signals()
+    }
+
+    fn health(&self) -> HealthWatch {
+        self.inner.health()
     }
 
     async fn close(&self) -> Result<()> {

@@ -9,4 +9,5 @@ mod growth;
 mod kit;
 mod odd;
 mod races;
+mod reopening;
 mod shared;

@@ -1,0 +1,230 @@
+//! The handle that programs hold: an engine on a store, and a new engine after the store broke.
+
+use crate::engine::{Engine, PATIENCE, later};
+use crate::error::from_store;
+use crate::settings::Settings;
+use crate::shield::Shield;
+use crate::{recover, shared};
+use duroxide::providers::ProviderError;
+use parking_lot::RwLock;
+use perennial_store::{Clock, Error, Generation, Health, HealthWatch, Opener, Result, Store, StoreHandle, SystemClock};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Durable workflows on a store: give it to `duroxide::runtime::Runtime` and `duroxide::Client` as their provider.
+///
+/// Clones share one engine.
+///
+/// # When the store breaks
+///
+/// A write that fails (a full disk, a failing device) breaks an embedded store. [`health`](Self::health) tells why and
+/// since when; [`closed`](Self::closed) is for programs that would rather exit. A store that was opened with
+/// [`open_reopening`](Self::open_reopening) is opened again once the cause has passed, and goes on: as a new engine behind
+/// this handle, with nothing remembered. Calls that were under way fail and write nothing any more; work that was handed
+/// out is handed out again, and its old tokens are refused.
+#[derive(Clone)]
+pub struct Workflows {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: StoreHandle,
+    settings: Settings,
+    clock: Arc<dyn Clock>,
+    current: RwLock<Current>,
+    /// Held by the one caller that starts the next engine.
+    starting: tokio::sync::Mutex<()>,
+}
+
+/// The engine of a generation of the store.
+#[derive(Clone)]
+struct Current {
+    engine: Arc<Engine>,
+    generation: u64,
+    health: HealthWatch,
+}
+
+impl Current {
+    async fn start(generation: Generation, settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Self> {
+        let health = generation.store.health();
+        let engine = Arc::new(Engine::new(generation.store, settings.clone(), Arc::clone(clock)));
+        match engine.shared {
+            None => recover::recover(&engine).await?,
+            Some(_) => shared::check(&engine)?,
+        }
+        Ok(Self {
+            engine,
+            generation: generation.number,
+            health,
+        })
+    }
+}
+
+impl Workflows {
+    /// Opens the workflows of a store, on the machine's clock.
+    pub async fn open(store: Arc<dyn Store>, settings: Settings) -> Result<Self> {
+        Self::open_with_clock(store, settings, SystemClock::shared()).await
+    }
+
+    /// Opens the workflows of a store, on a clock of the caller's.
+    pub async fn open_with_clock(store: Arc<dyn Store>, settings: Settings, clock: Arc<dyn Clock>) -> Result<Self> {
+        let handle = StoreHandle::fixed(store, Arc::clone(&clock));
+        Self::start(handle, settings, clock).await
+    }
+
+    /// Opens the workflows of a store that `opener` has opened, and opens again after it broke.
+    pub async fn open_reopening(
+        store: Arc<dyn Store>,
+        opener: Opener,
+        settings: Settings,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let handle = StoreHandle::reopening(store, opener, Arc::clone(&clock));
+        Self::start(handle, settings, clock).await
+    }
+
+    async fn start(store: StoreHandle, settings: Settings, clock: Arc<dyn Clock>) -> Result<Self> {
+        let current = Current::start(store.current(), &settings, &clock).await?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                store,
+                settings,
+                clock,
+                current: RwLock::new(current),
+                starting: tokio::sync::Mutex::default(),
+            }),
+        })
+    }
+
+    /// Writes down what is only in memory and lets go of the store. Runtimes on it must be shut down first.
+    pub async fn close(&self) -> Result<()> {
+        if !self.inner.store.begin_close() {
+            return Ok(());
+        }
+        let _starting = self.inner.starting.lock().await;
+        let engine = self.engine();
+        engine.retire();
+        let left = match engine.shared {
+            None => recover::leave(&engine).await,
+            Some(_) => shared::leave(&engine).await,
+        };
+        self.inner.store.close().await.and(left)
+    }
+
+    /// Whether the store takes no more requests: it was [closed](Self::close), or it broke and was not opened again yet.
+    pub fn is_closed(&self) -> bool {
+        self.engine().is_closed() || !self.health().is_working()
+    }
+
+    /// Whether the store takes requests and, if not, why and since when.
+    pub fn health(&self) -> Health {
+        self.inner.store.health()
+    }
+
+    /// Waits until the store takes no more requests, and tells why. For programs that exit when their store breaks; others
+    /// need not care, for the store is opened again once the cause has passed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use perennial_workflow::{Settings, Workflows};
+    /// # let store = perennial_kv::MemoryStore::open(perennial_kv::Settings::default())?;
+    /// let workflows = Workflows::open(std::sync::Arc::new(store), Settings::default()).await?;
+    /// let watched = workflows.clone();
+    /// let exit = tokio::spawn(async move { eprintln!("{}", watched.closed().await) });
+    /// workflows.close().await?;
+    /// exit.await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn closed(&self) -> Health {
+        self.inner.store.stopped().await
+    }
+
+    /// Opens a store that broke again, now. Does nothing if it works.
+    pub async fn reopen(&self) -> Result<()> {
+        self.inner.store.reopen_now().await?;
+        self.working(self.inner.clock.now_ms()).await.map(drop)
+    }
+
+    /// The latest engine, whether its store works or not.
+    pub(crate) fn engine(&self) -> Arc<Engine> {
+        Arc::clone(&self.inner.current.read().engine)
+    }
+
+    /// The engine for a call that does not rest on what an earlier engine handed out: if the store broke, it is opened
+    /// again first.
+    pub(crate) async fn engine_for(&self, operation: &'static str) -> Result<Arc<Engine>, ProviderError> {
+        let deadline_ms = later(self.inner.clock.now_ms(), PATIENCE);
+        let current = self.working(deadline_ms).await;
+        current
+            .map(|current| current.engine)
+            .map_err(|error| from_store(operation, &error))
+    }
+
+    /// Fetches from the engine that works, and from the next one if the store breaks meanwhile. `fetch` is given the time
+    /// that is left.
+    pub(crate) async fn poll<T, Fetch, Fetched>(
+        &self,
+        operation: &'static str,
+        poll: Duration,
+        fetch: Fetch,
+    ) -> Result<Option<T>, ProviderError>
+    where
+        Fetch: Fn(Arc<Engine>, Duration) -> Fetched,
+        Fetched: Future<Output = Result<Option<T>, ProviderError>>,
+    {
+        if !self.inner.store.can_reopen() {
+            return fetch(self.engine(), poll).await;
+        }
+        let deadline_ms = later(self.inner.clock.now_ms(), poll);
+        loop {
+            let mut current = match self.working(deadline_ms).await {
+                Ok(current) => current,
+                // The store says itself what is wrong. The runtime's dispatchers count errors of a fetch, and do not
+                // survive a hundred in a row.
+                Err(Error::Unavailable(_)) if !poll.is_zero() => return Ok(None),
+                Err(error) => return Err(from_store(operation, &error)),
+            };
+            let left = Duration::from_millis(deadline_ms.saturating_sub(self.inner.clock.now_ms()));
+            tokio::select! {
+                biased;
+                fetched = fetch(current.engine, left.min(poll)) => return fetched,
+                _ = current.health.stopped() => {}
+            }
+        }
+    }
+
+    /// The engine on a store that works.
+    async fn working(&self, deadline_ms: u64) -> Result<Current> {
+        let current = self.inner.current.read().clone();
+        if current.health.is_working() || !self.inner.store.can_reopen() {
+            return Ok(current);
+        }
+        // Two engines must not be on one store, so a start that has begun is not cut short.
+        Shield::new(start_next(Arc::clone(&self.inner), current.generation, deadline_ms)).await
+    }
+}
+
+/// Starts the engine that follows the one of `generation`, unless another caller has.
+async fn start_next(inner: Arc<Inner>, generation: u64, deadline_ms: u64) -> Result<Current> {
+    let _starting = inner.starting.lock().await;
+    let latest = inner.current.read().clone();
+    if latest.generation != generation && latest.health.is_working() {
+        return Ok(latest);
+    }
+    latest.engine.retire();
+    let generation = inner.store.working(deadline_ms).await?;
+    match Current::start(generation.clone(), &inner.settings, &inner.clock).await {
+        Ok(next) => {
+            *inner.current.write() = next.clone();
+            Ok(next)
+        }
+        Err(error) => {
+            // No trace of this engine may be left on the store that the next one is on.
+            inner.store.give_up(&generation, &error).await;
+            Err(error)
+        }
+    }
+}
