@@ -6,8 +6,9 @@ use crate::{Run, Usage, tally};
 use async_trait::async_trait;
 use perennial_store::{
     Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, Key, Limits, ListFilter, ListPage, Record, Result,
-    ScanPage, ScanQuery, Sharing, Signals, Store,
+    ScanPage, ScanQuery, Sharing, Signals, Store, on_one_runtime,
 };
+use std::future::Future;
 use std::sync::Arc;
 
 /// A [`Store`] in a container of Azure Cosmos DB, shared with every other process that opens the same one.
@@ -67,6 +68,16 @@ async fn run(core: Arc<Core>, mut prepared: Prepared) -> Result<Committed> {
     Ok(committed)
 }
 
+/// Asks the database. A question whose runtime has ended is never answered: it is asked again where the caller goes on.
+async fn ask<T>(question: impl Future<Output = Result<T>>) -> Result<T> {
+    let gone = || {
+        Err(Error::Unavailable(
+            "the runtime on which it was asked has ended".to_owned(),
+        ))
+    };
+    on_one_runtime(question).await.unwrap_or_else(gone)
+}
+
 #[async_trait]
 impl Store for CosmosStore {
     fn limits(&self) -> Limits {
@@ -97,27 +108,27 @@ impl Store for CosmosStore {
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {
         self.core.check_open()?;
-        self.core.get(key).await
+        ask(self.core.get(key)).await
     }
 
     async fn scan(&self, query: &ScanQuery) -> Result<ScanPage> {
         self.core.check_open()?;
-        self.core.scan(query).await
+        ask(self.core.scan(query)).await
     }
 
     async fn due(&self, query: &DueQuery) -> Result<DuePage> {
         self.core.check_open()?;
-        self.core.due(query).await
+        ask(self.core.due(query)).await
     }
 
     async fn list(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<ListPage> {
         self.core.check_open()?;
-        self.core.list(filter, after, limit).await
+        ask(self.core.list(filter, after, limit)).await
     }
 
     async fn tally(&self) -> Result<Vec<(Counter, i64)>> {
         self.core.check_open()?;
-        self.core.totals().await
+        ask(self.core.totals()).await
     }
 
     fn signals(&self) -> Signals {

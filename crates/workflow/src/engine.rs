@@ -16,6 +16,7 @@ use crate::records::work::Activity;
 use crate::redo;
 use crate::settings::Settings;
 use crate::shared::Shared;
+use crate::spawn::Spawner;
 use duroxide::providers::{ProviderError, WorkItem};
 use perennial_store::{Clock, Commit, Committed, Error, Order, Patient, Result, Roomy, Sharing, Slot, Store};
 use std::sync::Arc;
@@ -43,6 +44,8 @@ pub struct Engine {
     /// Who rolls turns of an instance forward, one at a time.
     pub rolling: Lines,
     pub housekeeper: Housekeeper,
+    /// Starts tasks that nobody waits for.
+    pub spawner: Spawner,
 }
 
 /// A duration in milliseconds, as far as those can be counted.
@@ -93,6 +96,7 @@ impl Engine {
                 .map_or_else(Sequencer::default, |shared| Sequencer::of_process(shared.seed)),
             queues: if shared.is_some() { Queues::One } else { Queues::Two },
             shared,
+            spawner: Spawner::new(&*clock),
             store: Arc::clone(&parts) as Arc<dyn Store>,
             parts,
             clock,

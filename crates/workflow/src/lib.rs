@@ -37,6 +37,7 @@ mod send;
 mod settings;
 mod shared;
 mod shield;
+mod spawn;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod turn;

@@ -8,7 +8,6 @@ use crate::queued::{Offer, Post, written};
 use crate::records::head::Head;
 use crate::records::partition;
 use crate::shared::{self, Arrival, Foresight, joint};
-use crate::shield::Shield;
 use duroxide::providers::{ProviderError, WorkItem};
 use perennial_store::{Commit, Error, Op, Slot};
 use std::sync::Arc;
@@ -23,15 +22,17 @@ pub async fn message(engine: &Arc<Engine>, item: WorkItem, delay: Option<Duratio
     let post = Post::new(engine, item, due_ms, 0).map_err(|e| from_store(OPERATION, &e))?;
     let (post, create) = post.ok_or_else(|| wrong_item(OPERATION, "a message to an instance"))?;
     let engine = Arc::clone(engine);
-    Shield::new(async move {
-        if let Some(Ok(Some((post, create)))) = again {
-            store(&engine, post, create).await.ok();
-        }
-        store(&engine, post, create)
-            .await
-            .map_err(|e| from_store(OPERATION, &e))
-    })
-    .await
+    engine
+        .spawner
+        .shield(async move {
+            if let Some(Ok(Some((post, create)))) = again {
+                store(&engine, post, create).await.ok();
+            }
+            store(&engine, post, create)
+                .await
+                .map_err(|e| from_store(OPERATION, &e))
+        })
+        .await
 }
 
 /// Stores a message where many processes share the store.
@@ -95,16 +96,18 @@ pub async fn activity(engine: &Arc<Engine>, item: WorkItem) -> Result<(), Provid
     let offer = Offer::new(engine, item, 0, 0).map_err(|e| from_store(OPERATION, &e))?;
     let (offer, create) = offer.ok_or_else(|| wrong_item(OPERATION, "an activity"))?;
     let engine = Arc::clone(engine);
-    Shield::new(async move {
-        let committed = engine
-            .commit(Commit::new(vec![create]))
-            .await
-            .map_err(|e| from_store(OPERATION, &e))?;
-        let (mut board, now_ms) = engine.board.lock();
-        board.bring_task(offer.order, offer.task(written(&committed, offer.op)), now_ms);
-        Ok(())
-    })
-    .await
+    engine
+        .spawner
+        .shield(async move {
+            let committed = engine
+                .commit(Commit::new(vec![create]))
+                .await
+                .map_err(|e| from_store(OPERATION, &e))?;
+            let (mut board, now_ms) = engine.board.lock();
+            board.bring_task(offer.order, offer.task(written(&committed, offer.op)), now_ms);
+            Ok(())
+        })
+        .await
 }
 
 /// The slot of an instance.

@@ -1,21 +1,28 @@
 //! Futures that finish even if their caller goes away.
 
+use crate::spawn::Spawner;
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tokio::runtime::Handle;
 
 /// Runs in its caller's task, but if the caller is dropped, the rest runs on its own.
 ///
 /// The runtime drops futures when it shuts down. Between a commit and what it means for the board there must
 /// be no such gap: what is stored and what is remembered would part.
-pub struct Shield<T: Send + 'static>(Option<BoxFuture<'static, T>>);
+pub struct Shield<T: Send + 'static> {
+    future: Option<BoxFuture<'static, T>>,
+    spawner: Spawner,
+}
 
 impl<T: Send + 'static> Shield<T> {
     /// Protects a future.
-    pub fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
-        Self(Some(Box::pin(future)))
+    pub fn new(spawner: Spawner, future: impl Future<Output = T> + Send + 'static) -> Self {
+        Self {
+            future: Some(Box::pin(future)),
+            spawner,
+        }
     }
 }
 
@@ -23,41 +30,25 @@ impl<T: Send + 'static> Future for Shield<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let Some(future) = &mut self.0 else {
+        // A future that panics is not put back: it must not be polled again.
+        let Some(mut future) = self.future.take() else {
             return Poll::Pending;
         };
-        let ready = future.as_mut().poll(context);
-        if ready.is_ready() {
-            self.0 = None;
+        let polled = future.as_mut().poll(context);
+        if polled.is_pending() {
+            self.future = Some(future);
         }
-        ready
+        polled
     }
 }
 
 impl<T: Send + 'static> Drop for Shield<T> {
     fn drop(&mut self) {
-        if let (Some(future), Ok(handle)) = (self.0.take(), Handle::try_current()) {
-            handle.spawn(future);
+        if let Some(future) = self.future.take() {
+            self.spawner.take_over(future.map(drop).boxed());
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use tokio::sync::oneshot;
-
-    #[tokio::test]
-    async fn a_dropped_shield_finishes_what_it_began() {
-        let (go, wait) = oneshot::channel::<()>();
-        let (done, finished) = oneshot::channel();
-        let mut shield = Shield::new(async move {
-            wait.await.unwrap();
-            done.send(()).unwrap();
-        });
-        assert!(futures::FutureExt::now_or_never(&mut shield).is_none());
-        drop(shield);
-        go.send(()).unwrap();
-        finished.await.unwrap();
-    }
-}
+mod tests;

@@ -11,7 +11,6 @@ use crate::records::execution::Ended;
 use crate::records::head::Head;
 use crate::records::{instance_of, message, partition, tomb, work};
 use crate::send::slot_of;
-use crate::shield::Shield;
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter, ProviderError};
 use perennial_store::{Commit, Error, Key, Limits, ListFilter, Op, Order, Partition, Record, ScanQuery};
 use std::collections::BTreeSet;
@@ -33,17 +32,19 @@ pub async fn atomically(
 ) -> Result<DeleteInstanceResult, ProviderError> {
     let ids: Arc<BTreeSet<String>> = Arc::new(ids.iter().cloned().collect());
     let engine = Arc::clone(engine);
-    Shield::new(async move {
-        for _ in 1..TRIES {
-            match attempt(&engine, &ids, force).await? {
-                Some(result) => return Ok(result),
-                None => engine.clock.sleep(WAIT).await,
+    engine
+        .spawner
+        .shield(async move {
+            for _ in 1..TRIES {
+                match attempt(&engine, &ids, force).await? {
+                    Some(result) => return Ok(result),
+                    None => engine.clock.sleep(WAIT).await,
+                }
             }
-        }
-        let message = "the instances are too busy to be deleted: cancel them first, or try again";
-        Err(ProviderError::retryable(OPERATION, message))
-    })
-    .await
+            let message = "the instances are too busy to be deleted: cancel them first, or try again";
+            Err(ProviderError::retryable(OPERATION, message))
+        })
+        .await
 }
 
 /// One try; `None` if a turn or an activity came in between.

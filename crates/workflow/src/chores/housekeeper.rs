@@ -2,12 +2,12 @@
 
 use super::{LANE, PAGE, run};
 use crate::engine::Engine;
+use futures::FutureExt;
+use futures::future::{AbortHandle, abortable};
 use parking_lot::Mutex;
 use perennial_store::{Clock, DueQuery, Lane, Result};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::runtime::Handle;
-use tokio::task::AbortHandle;
 use tracing::warn;
 
 /// How often it looks.
@@ -33,12 +33,11 @@ impl Housekeeper {
         }
         let mut state = self.0.lock();
         state.called = true;
-        if state.task.is_none()
-            && !engine.is_closed()
-            && let Ok(handle) = Handle::try_current()
-        {
-            let (engine, clock) = (Arc::downgrade(engine), Arc::clone(&engine.clock));
-            state.task = Some(handle.spawn(keep_house(engine, clock)).abort_handle());
+        if state.task.is_none() && !engine.is_closed() {
+            let clock = Arc::clone(&engine.clock);
+            let (task, handle) = abortable(keep_house(Arc::downgrade(engine), clock));
+            state.task = Some(handle);
+            engine.spawner.spawn(task.map(drop));
         }
     }
 

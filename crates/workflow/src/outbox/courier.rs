@@ -6,7 +6,6 @@ use crate::records::intent;
 use perennial_store::{Clock, Commit, Committed, Draft, Error, Op, Partition, Record, Result, ScanQuery, Sharing};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tracing::{error, warn};
 
@@ -22,14 +21,12 @@ pub fn dispatch(engine: &Arc<Engine>, sender: &Partition, intents: Vec<Intent>, 
     let mut queues = engine.outbox.queues.lock();
     queues.entry(sender.clone()).or_default().extend(intents);
     drop(queues);
-    if let Ok(handle) = Handle::try_current() {
-        let (clock, on_the_way) = (Arc::clone(&engine.clock), OnTheWay::new(engine));
-        let courier = courier(Arc::downgrade(engine), clock, sender.clone());
-        handle.spawn(async move {
-            courier.await;
-            drop(on_the_way);
-        });
-    }
+    let (clock, on_the_way) = (Arc::clone(&engine.clock), OnTheWay::new(engine));
+    let courier = courier(Arc::downgrade(engine), clock, sender.clone());
+    engine.spawner.spawn(async move {
+        courier.await;
+        drop(on_the_way);
+    });
 }
 
 /// Counts a courier as long as it is on its way.

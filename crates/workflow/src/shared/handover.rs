@@ -1,13 +1,11 @@
 //! Work that was claimed for all to see, on its way to who asked for it: if that one has gone, it is given back.
 
 use crate::engine::Engine;
-use crate::shield::Shield;
 use duroxide::providers::ProviderError;
 use futures::future::BoxFuture;
 use perennial_store::Result;
 use std::future::Future;
 use std::sync::Arc;
-use tokio::runtime::Handle;
 use tracing::debug;
 
 /// Gives work back that a token names.
@@ -24,9 +22,9 @@ struct Handover<Item> {
 
 impl<Item> Drop for Handover<Item> {
     fn drop(&mut self) {
-        if let (Some((_, token, _)), Ok(handle)) = (self.fetched.take(), Handle::try_current()) {
+        if let Some((_, token, _)) = self.fetched.take() {
             let given = (self.give_back)(Arc::clone(&self.engine), token);
-            handle.spawn(async move {
+            self.engine.spawner.spawn(async move {
                 if let Err(error) = given.await {
                     debug!(%error, "work that nobody took is left to its lease");
                 }
@@ -42,7 +40,7 @@ pub async fn see_through<Item: Send + 'static>(
     give_back: GiveBack,
 ) -> Result<Option<Fetched<Item>>> {
     let engine = Arc::clone(engine);
-    let handover = Shield::new(async move {
+    let handover = engine.spawner.shield(async move {
         let fetched = fetch.await?;
         Ok(Handover {
             fetched,

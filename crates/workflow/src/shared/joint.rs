@@ -71,7 +71,8 @@ pub async fn commit(engine: &Arc<Engine>, ops: Vec<Op>, chances: Vec<Chance>) ->
         }
     };
     if let Some(part) = alone {
-        tokio::spawn(drain(Arc::clone(engine), partition, part));
+        // Everybody else who writes to the partition waits for it: it must not end with the caller's runtime.
+        engine.spawner.spawn(drain(Arc::clone(engine), partition, part));
     }
     let gone = |_| Err(Error::Closed("the process is shutting down".to_string()));
     outcome.await.unwrap_or_else(gone)

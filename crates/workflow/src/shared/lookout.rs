@@ -123,7 +123,7 @@ impl Rhythm {
 pub fn watch(engine: &Arc<Engine>) {
     let Some(shared) = &engine.shared else { return };
     if !shared.lookout.running.swap(true, Ordering::AcqRel) {
-        tokio::spawn(keep_watch(Arc::downgrade(engine)));
+        engine.spawner.spawn(keep_watch(Arc::downgrade(engine)));
     }
 }
 

@@ -3,7 +3,6 @@
 use crate::board::ClaimId;
 use crate::engine::{BREATHER, Engine};
 use crate::error::{dead_token, from_store};
-use crate::shield::Shield;
 use duroxide::providers::ProviderError;
 use perennial_store::Result as Stored;
 use std::future::Future;
@@ -28,16 +27,18 @@ where
     let id = engine.board.claim_of(token).ok_or_else(|| dead_token(operation))?;
     let engine = Arc::clone(engine);
     // Who does not wait for the answer any more must not leave the claim behind as it is while it is written.
-    Shield::new(async move {
-        loop {
-            let now_ms = engine.clock.now_ms();
-            match prolong(Arc::clone(&engine), id, now_ms).await {
-                Ok(true) => return Ok(now_ms),
-                Ok(false) => return Err(dead_token(operation)),
-                Err(error) if error.is_transient() => engine.clock.sleep(BREATHER).await,
-                Err(error) => return Err(from_store(operation, &error)),
+    engine
+        .spawner
+        .shield(async move {
+            loop {
+                let now_ms = engine.clock.now_ms();
+                match prolong(Arc::clone(&engine), id, now_ms).await {
+                    Ok(true) => return Ok(now_ms),
+                    Ok(false) => return Err(dead_token(operation)),
+                    Err(error) if error.is_transient() => engine.clock.sleep(BREATHER).await,
+                    Err(error) => return Err(from_store(operation, &error)),
+                }
             }
-        }
-    })
-    .await
+        })
+        .await
 }

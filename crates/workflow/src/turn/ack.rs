@@ -11,13 +11,11 @@ use crate::outbox;
 use crate::records::{message, partition};
 use crate::redo::{self, Outcome};
 use crate::send::slot_of;
-use crate::shield::Shield;
 use duroxide::Event;
 use duroxide::providers::{ExecutionMetadata, ProviderError, ScheduledActivityIdentifier, WorkItem};
 use perennial_store::{Committed, Error, Order};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tokio::runtime::Handle;
 use tracing::{Instrument, debug, debug_span};
 
 const OPERATION: &str = "ack_orchestration_item";
@@ -86,12 +84,12 @@ pub async fn ack(engine: &Arc<Engine>, token: &str, turn: Turn) -> Result<(), Pr
     let ground = begin(engine, id, &turn).ok_or_else(|| dead_token(OPERATION))?;
     let span = debug_span!("turn", instance = %ground.instance, execution = turn.execution,
         turn = ground.snapshot.head().map_or(0, |head| head.turns));
-    let engine = Arc::clone(engine);
+    let (engine, spawner) = (Arc::clone(engine), engine.spawner);
     let finish = async move {
         let _gate = gate;
         finish(&engine, id, ground, turn).await
     };
-    Shield::new(finish.instrument(span)).await
+    spawner.shield(finish.instrument(span)).await
 }
 
 /// Checks the claim and makes sure that it does not run out while the commit is under way.
@@ -207,15 +205,13 @@ fn conclude(engine: &Arc<Engine>, ground: Ground, (plan, outcome, arriving): Don
     };
     // What is remembered of the instance is old by now; who reads it finishes the turn.
     engine.cache.forget(&ground.instance, slot_of(&ground.instance));
-    if let Ok(handle) = Handle::try_current() {
-        let engine = Arc::clone(engine);
-        handle.spawn(async move {
-            if let Some(committed) = rest.roll_on(&engine).await {
-                settle(&engine, &ground, plan, &committed, claim);
-            }
-            drop(arriving);
-        });
-    }
+    let owned = Arc::clone(engine);
+    engine.spawner.spawn(async move {
+        if let Some(committed) = rest.roll_on(&owned).await {
+            settle(&owned, &ground, plan, &committed, claim);
+        }
+        drop(arriving);
+    });
 }
 
 /// The record of an execution that the plan needs beside the current one; usually there is none.
@@ -341,10 +337,12 @@ pub async fn append(
         ..Turn::default()
     };
     let engine = Arc::clone(engine);
-    Shield::new(async move {
-        let done = commit(&engine, &mut ground, turn).await?;
-        conclude(&engine, ground, done, None);
-        Ok(())
-    })
-    .await
+    engine
+        .spawner
+        .shield(async move {
+            let done = commit(&engine, &mut ground, turn).await?;
+            conclude(&engine, ground, done, None);
+            Ok(())
+        })
+        .await
 }

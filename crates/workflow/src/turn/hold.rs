@@ -10,7 +10,6 @@ use crate::records::head::Head;
 use crate::records::message;
 use crate::send::slot_of;
 use crate::shared;
-use crate::shield::Shield;
 use duroxide::providers::ProviderError;
 use perennial_store::{Commit, Error, Op, Order, Place, Result as Stored};
 use std::sync::Arc;
@@ -29,19 +28,21 @@ pub async fn abandon(
     let id = engine.board.claim_of(token).ok_or_else(dead)?;
     if engine.shared.is_some() {
         let engine = Arc::clone(engine);
-        Shield::new(async move {
-            let _gate = engine.enter(id).await.ok_or_else(dead)?;
-            let held = borrow(&engine, id, |_| true).ok_or_else(dead)?;
-            let due_ms = delay.map(|delay| put_off(engine.clock.now_ms(), delay));
-            let given = give_back(&engine, &held, due_ms, ignore_attempt).await;
-            settle_up(&engine, id, None);
-            if !given.map_err(|e| from_store(OPERATION, &e))? {
-                forget(&engine, id, &held.instance);
-                return Err(dead());
-            }
-            put_back(&engine, id, delay, ignore_attempt).ok_or_else(dead)
-        })
-        .await
+        engine
+            .spawner
+            .shield(async move {
+                let _gate = engine.enter(id).await.ok_or_else(dead)?;
+                let held = borrow(&engine, id, |_| true).ok_or_else(dead)?;
+                let due_ms = delay.map(|delay| put_off(engine.clock.now_ms(), delay));
+                let given = give_back(&engine, &held, due_ms, ignore_attempt).await;
+                settle_up(&engine, id, None);
+                if !given.map_err(|e| from_store(OPERATION, &e))? {
+                    forget(&engine, id, &held.instance);
+                    return Err(dead());
+                }
+                put_back(&engine, id, delay, ignore_attempt).ok_or_else(dead)
+            })
+            .await
     } else {
         put_back(engine, id, delay, ignore_attempt).ok_or_else(dead)
     }

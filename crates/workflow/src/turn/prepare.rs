@@ -11,7 +11,6 @@ use crate::outbox;
 use crate::queued::{PUT_OFF_MS, note_durability, written};
 use crate::records::message;
 use crate::shared::Shared;
-use crate::shield::Shield;
 use duroxide::providers::WorkItem;
 use perennial_store::{Commit, Error, Op, Place};
 use std::collections::HashSet;
@@ -247,13 +246,15 @@ async fn note(engine: &Arc<Engine>, taken: &Taken) -> Result<(), Error> {
         ..Commit::default()
     };
     let (engine, instance) = (Arc::clone(engine), Arc::clone(&taken.instance));
-    Shield::new(async move {
-        let committed = engine.commit(commit).await?;
-        let (mut board, _) = engine.board.lock();
-        for (order, attempts, op) in noted {
-            board.noted(&instance, order, attempts, written(&committed, op));
-        }
-        Ok(())
-    })
-    .await
+    engine
+        .spawner
+        .shield(async move {
+            let committed = engine.commit(commit).await?;
+            let (mut board, _) = engine.board.lock();
+            for (order, attempts, op) in noted {
+                board.noted(&instance, order, attempts, written(&committed, op));
+            }
+            Ok(())
+        })
+        .await
 }

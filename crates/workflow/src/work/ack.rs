@@ -9,7 +9,6 @@ use crate::queued::{Post, written};
 use crate::records::message;
 use crate::shared::joint::{self, Chance};
 use crate::shared::{self, Arrival, Foresight};
-use crate::shield::Shield;
 use duroxide::providers::{ProviderError, WorkItem};
 use perennial_store::{Commit, Error, Op, Order};
 use std::sync::Arc;
@@ -31,7 +30,7 @@ pub async fn ack(engine: &Arc<Engine>, token: &str, completion: Option<WorkItem>
     let (order, task) = begin(engine, id).ok_or_else(|| dead_token(OPERATION))?;
     let span = debug_span!("activity", instance = %task.activity.instance, execution = task.activity.execution,
         activity = task.activity.id);
-    let engine = Arc::clone(engine);
+    let (engine, spawner) = (Arc::clone(engine), engine.spawner);
     let finish = async move {
         let _gate = gate;
         match engine.shared {
@@ -39,7 +38,7 @@ pub async fn ack(engine: &Arc<Engine>, token: &str, completion: Option<WorkItem>
             Some(_) => finish_shared(&engine, id, order, task, post).await,
         }
     };
-    Shield::new(finish.instrument(span)).await
+    spawner.shield(finish.instrument(span)).await
 }
 
 /// Checks the claim and makes sure that it does not run out while the commit is under way.

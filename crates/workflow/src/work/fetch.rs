@@ -10,7 +10,6 @@ use crate::queued::{PUT_OFF_MS, note_durability, written};
 use crate::records::envelope::Envelope;
 use crate::records::work;
 use crate::shared;
-use crate::shield::Shield;
 use duroxide::providers::{ProviderError, SessionFetchConfig, TagFilter, WorkItem};
 use futures::FutureExt;
 use perennial_store::{Commit, Error, Op, Order, Place};
@@ -304,11 +303,13 @@ async fn note(engine: &Arc<Engine>, order: Order, task: &Task, item: &WorkItem) 
         ..Commit::default()
     };
     let (engine, attempts) = (Arc::clone(engine), task.attempts);
-    Shield::new(async move {
-        let committed = engine.commit(commit).await?;
-        let version = written(&committed, 0);
-        engine.board.lock().0.noted_task(order, attempts, version);
-        Ok(())
-    })
-    .await
+    engine
+        .spawner
+        .shield(async move {
+            let committed = engine.commit(commit).await?;
+            let version = written(&committed, 0);
+            engine.board.lock().0.noted_task(order, attempts, version);
+            Ok(())
+        })
+        .await
 }

@@ -5,7 +5,6 @@ use crate::board::{Claim, ClaimId, Subject, Task};
 use crate::engine::{Engine, millis, put_off};
 use crate::error::{dead_token, from_store};
 use crate::shared::{self, Shared};
-use crate::shield::Shield;
 use duroxide::providers::ProviderError;
 use perennial_store::{Order, Result as Stored, Version};
 use std::sync::Arc;
@@ -84,16 +83,18 @@ pub async fn abandon(
     let id = engine.board.claim_of(token).ok_or_else(dead)?;
     if engine.shared.is_some() {
         let engine = Arc::clone(engine);
-        Shield::new(async move {
-            let due_ms = delay.map_or(0, |delay| put_off(engine.clock.now_ms(), delay));
-            let uncount = u32::from(ignore_attempt);
-            let written = rewrite(&engine, id, due_ms, uncount, |_| true).await;
-            if !written.map_err(|e| from_store(OPERATION, &e))? {
-                return Err(dead());
-            }
-            put_back(&engine, id, delay, ignore_attempt).ok_or_else(dead)
-        })
-        .await
+        engine
+            .spawner
+            .shield(async move {
+                let due_ms = delay.map_or(0, |delay| put_off(engine.clock.now_ms(), delay));
+                let uncount = u32::from(ignore_attempt);
+                let written = rewrite(&engine, id, due_ms, uncount, |_| true).await;
+                if !written.map_err(|e| from_store(OPERATION, &e))? {
+                    return Err(dead());
+                }
+                put_back(&engine, id, delay, ignore_attempt).ok_or_else(dead)
+            })
+            .await
     } else {
         put_back(engine, id, delay, ignore_attempt).ok_or_else(dead)
     }

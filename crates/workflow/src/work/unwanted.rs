@@ -7,7 +7,6 @@ use perennial_store::{Clock, Order};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::runtime::Handle;
 use tracing::debug;
 
 /// How long an activity waits for its worker before others may have it too.
@@ -21,12 +20,10 @@ pub struct Usher {
 
 /// Sees to it that activities that were claimed in advance are given back, unless their workers come.
 pub fn attend(engine: &Arc<Engine>) {
-    let (Some(shared), Ok(handle)) = (&engine.shared, Handle::try_current()) else {
-        return;
-    };
+    let Some(shared) = &engine.shared else { return };
     if !shared.usher.running.swap(true, Ordering::AcqRel) {
         let clock = Arc::clone(&engine.clock);
-        handle.spawn(usher(Arc::downgrade(engine), clock));
+        engine.spawner.spawn(usher(Arc::downgrade(engine), clock));
     }
 }
 

@@ -1,0 +1,74 @@
+//! A store lives on one tokio runtime, and another one on which it is used is dropped in the middle of a call.
+//!
+//! Every position at which a call to the store can wait is tried, one after the other: whatever was under way there comes to
+//! its end, and what is left to do is handed out on the other runtime. `PERENNIAL_EXHAUSTIVE=1` tries all positions with
+//! every kind of runtime; by default each position is tried with one of them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod clock;
+mod story;
+mod sweep;
+mod turnstile;
+
+use perennial_kv::{MemoryDisk, MemoryStore, Settings as Kv, SharedMemory};
+use perennial_store::{Limits, Store};
+use perennial_workflow::Settings;
+use std::sync::Arc;
+use sweep::{Case, Flavor, sweep};
+
+fn alone(limits: Limits) -> Arc<dyn Store> {
+    Arc::new(MemoryStore::open_disk(&MemoryDisk::default(), Kv::with_limits(limits)).unwrap())
+}
+
+fn forgetful() -> Settings {
+    Settings {
+        cache_bytes: 1,
+        held_body_bytes: 0,
+        ..Settings::default()
+    }
+}
+
+#[test]
+fn on_a_store_of_our_own() {
+    sweep(&Case {
+        name: "memory",
+        open: || alone(Limits::NONE),
+        settings: Settings::default,
+        flavors: &[Flavor::OneThread, Flavor::Threads, Flavor::StandsStill],
+        values: 3,
+    });
+}
+
+#[test]
+fn on_a_store_of_our_own_with_nothing_in_memory() {
+    sweep(&Case {
+        name: "memory, forgetful",
+        open: || alone(Limits::NONE),
+        settings: forgetful,
+        flavors: &[Flavor::OneThread, Flavor::Threads, Flavor::StandsStill],
+        values: 3,
+    });
+}
+
+/// Messages go by the outbox, and a turn with so many values takes several commits.
+#[test]
+fn on_a_store_with_small_commits() {
+    sweep(&Case {
+        name: "small commits",
+        open: || alone(Kv::CLOUD_LIMITS),
+        settings: Settings::default,
+        flavors: &[Flavor::OneThread, Flavor::Threads],
+        values: 130,
+    });
+}
+
+#[test]
+fn on_a_store_that_others_share() {
+    sweep(&Case {
+        name: "shared",
+        open: || SharedMemory::new(Kv::CLOUD_LIMITS).unwrap().open(),
+        settings: Settings::default,
+        flavors: &[Flavor::OneThread, Flavor::Threads],
+        values: 130,
+    });
+}

@@ -1,0 +1,221 @@
+//! Drops a runtime at every position, and sees whether another one can go on.
+
+use crate::clock::Quick;
+use crate::story::Runner;
+use crate::turnstile::{BUSY, Stop, Turnstile};
+use perennial_store::Store;
+use perennial_workflow::{Settings, Workflows};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+
+/// How long what must happen may take.
+const LONG: Duration = Duration::from_secs(60);
+const SHORT_LEASE: Duration = Duration::from_secs(5);
+const LONG_LEASE: Duration = Duration::from_secs(60);
+
+/// The runtime that is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavor {
+    /// It has one thread: the one that drops it.
+    OneThread,
+    /// It has threads of its own.
+    Threads,
+    /// It has one thread and is not dropped, but nobody runs it any more.
+    StandsStill,
+}
+
+/// What holds a call up while its runtime is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    /// The store takes its time.
+    Slow,
+    /// The store is busy, and the engine waits to ask again.
+    Busy,
+}
+
+/// A kind of store.
+pub struct Case {
+    pub name: &'static str,
+    pub open: fn() -> Arc<dyn Store>,
+    pub settings: fn() -> Settings,
+    pub flavors: &'static [Flavor],
+    pub values: u64,
+}
+
+/// One try.
+#[derive(Clone, Copy, Debug)]
+struct Try {
+    at: usize,
+    flavor: Flavor,
+    reason: Reason,
+}
+
+fn multi() -> Runtime {
+    Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+fn runtime(flavor: Flavor) -> Runtime {
+    match flavor {
+        Flavor::Threads => multi(),
+        Flavor::OneThread | Flavor::StandsStill => Builder::new_current_thread().enable_all().build().unwrap(),
+    }
+}
+
+/// A store, and the runtime it lives on.
+struct Home {
+    runtime: Runtime,
+    turnstile: Arc<Turnstile>,
+    clock: Arc<Quick>,
+    store: Workflows,
+    values: u64,
+}
+
+impl Home {
+    fn new(case: &Case) -> Self {
+        let (runtime, turnstile, clock) = (multi(), Turnstile::new((case.open)()), Quick::new());
+        let opened = Workflows::open_with_clock(turnstile.clone(), (case.settings)(), clock.clone());
+        let store = runtime.block_on(opened).unwrap();
+        Self {
+            runtime,
+            turnstile,
+            clock,
+            store,
+            values: case.values,
+        }
+    }
+
+    fn runner(&self, lease: Duration) -> Runner {
+        Runner {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            lease,
+            values: self.values,
+        }
+    }
+
+    /// Whatever has happened elsewhere, a life comes to its end here.
+    #[allow(clippy::disallowed_methods)]
+    fn go_on(&self) -> Result<(), String> {
+        let runner = self.runner(LONG_LEASE);
+        let going_on = async {
+            runner.run().await;
+            // What is deleted just now is gone in a moment.
+            while runner.root().await.as_deref() != Some("Completed") {
+                runner.start().await;
+                runner.run().await;
+            }
+            runner.verdict().await
+        };
+        let in_time = async { tokio::time::timeout(LONG, going_on).await };
+        match self.runtime.block_on(in_time) {
+            Ok(verdict) => verdict,
+            Err(_) => Err(format!(
+                "it does not go on: {:?}",
+                perennial_workflow::testing::residue(&self.store)
+            )),
+        }
+    }
+}
+
+/// Runs a life until the position is reached, or it is over; then the runtime is gone. Returns what lets the call go on
+/// that was held up, if there was one.
+fn live_and_drop(home: &Home, one: Try) -> (bool, Option<Runtime>) {
+    let (came, comes) = mpsc::channel();
+    let (go, wait) = oneshot::channel();
+    let stop = match one.reason {
+        Reason::Slow => Stop::Wait(came.clone(), wait),
+        Reason::Busy => {
+            home.clock.tell((BUSY, came.clone()));
+            Stop::Busy
+        }
+    };
+    home.turnstile.stop_at(Some((one.at, stop)));
+    let (runner, runtime) = (home.runner(SHORT_LEASE), runtime(one.flavor));
+    let over = came;
+    let held = Arc::new(tokio::sync::Notify::new());
+    let watcher = std::thread::spawn({
+        let held = Arc::clone(&held);
+        move || {
+            comes.recv().ok();
+            held.notify_one();
+        }
+    });
+    let living = async move {
+        runner.live().await;
+        over.send(()).ok();
+    };
+    match one.flavor {
+        Flavor::StandsStill => runtime.block_on(async {
+            tokio::select! { () = living => {}, () = held.notified() => {} }
+        }),
+        _ => {
+            let task = runtime.spawn(living);
+            runtime.block_on(held.notified());
+            drop(task);
+        }
+    }
+    watcher.join().unwrap();
+    let still = (one.flavor == Flavor::StandsStill).then_some(runtime);
+    // Dropped by now, unless it stands still.
+    let reached = home.turnstile.reached();
+    go.send(()).ok();
+    (reached, still)
+}
+
+fn try_once(case: &Case, one: Try) -> Result<bool, String> {
+    let home = Home::new(case);
+    let (reached, _still) = live_and_drop(&home, one);
+    home.go_on()?;
+    Ok(reached)
+}
+
+/// How many positions a life has.
+fn positions(case: &Case) -> usize {
+    let home = Home::new(case);
+    home.turnstile.stop_at(None);
+    home.runtime.block_on(home.runner(SHORT_LEASE).live());
+    home.turnstile.passed()
+}
+
+/// Tries every position.
+pub fn sweep(case: &Case) {
+    let exhaustive = std::env::var_os("PERENNIAL_EXHAUSTIVE").is_some();
+    let positions = positions(case);
+    let (mut tried, mut reached) = (0, 0);
+    for at in 0..positions {
+        for (number, flavor) in case.flavors.iter().enumerate() {
+            if !exhaustive && at % case.flavors.len() != number {
+                continue;
+            }
+            // A store that has done what it was asked for is not too busy: that is before a call, at every other position.
+            let reasons: &[Reason] = if at % 2 == 0 {
+                &[Reason::Slow, Reason::Busy]
+            } else {
+                &[Reason::Slow]
+            };
+            for reason in reasons.iter().copied() {
+                let one = Try {
+                    at,
+                    flavor: *flavor,
+                    reason,
+                };
+                match try_once(case, one) {
+                    Ok(there) => reached += usize::from(there),
+                    Err(why) => panic!("{}: {one:?} of {positions}: {why}", case.name),
+                }
+                tried += 1;
+            }
+        }
+    }
+    println!(
+        "{}: {positions} positions, {tried} tries, {reached} of them reached",
+        case.name
+    );
+    assert!(reached * 2 > tried, "only {reached} of {tried} positions were reached");
+}
