@@ -10,8 +10,9 @@ Exit codes:
     1  the command ran and something failed: a workflow, a check, a measurement
     2  the arguments make no sense
     3  the store could not be opened: unknown URL, held by another process, no permission
-  130  interrupted by Ctrl-C or SIGTERM; what was committed is safe, run it again to go on
-  141  the reader of the output went away";
+  130  stopped by Ctrl-C (SIGINT); what was committed is safe, run it again to go on
+  141  the reader of the output went away
+  143  stopped by SIGTERM; as with Ctrl-C";
 
 /// Why a command ended early.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub enum CliError {
     Usage(String),
     /// The store could not be opened.
     Store(String),
-    /// The user stopped it, and was told what that means.
+    /// A signal stopped it, as [`crate::stop`] tells, and the user knows what that means.
     Interrupted,
     /// Nobody reads the output any more.
     OutputClosed,
@@ -40,7 +41,7 @@ impl CliError {
             Self::Failed(_) => 1,
             Self::Usage(_) => 2,
             Self::Store(_) => 3,
-            Self::Interrupted => 130,
+            Self::Interrupted => crate::stop::exit_code(),
             Self::OutputClosed => 141,
         }
     }

@@ -16,7 +16,10 @@ pub enum OpenStore {
 impl OpenStore {
     /// Opens the store at `url`.
     pub async fn open(url: &str) -> Result<Self, CliError> {
-        if url.starts_with("sqlite:") {
+        if url
+            .split_once(':')
+            .is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("sqlite"))
+        {
             return open_sqlite(url).await;
         }
         let opened = perennial::open(url).await;

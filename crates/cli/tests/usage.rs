@@ -40,6 +40,35 @@ fn wrong_arguments_are_told_apart_from_failures() {
     }
 }
 
+/// Everything that people write for a store and that is none: told in one line what to write instead, and nothing is made.
+#[test]
+fn what_is_no_store_is_answered_with_what_to_write() {
+    let directory = tempfile::tempdir().unwrap();
+    for (wrong, advice) in [
+        ("memory", "\"memory:\""),
+        ("./data", "\"file://./data\""),
+        ("/data", "\"file:///data\""),
+        ("", "\"memory:\""),
+        ("file://data", "\"file://./data\""),
+        ("file://./data?mode=rw", "\"%3F\""),
+        ("file://./data#1", "\"%23\""),
+        ("file://./%+5", "hexadecimal"),
+        ("file://./%00", "NUL"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_perennial"))
+            .args(["demo", "--workflows", "1", "--store", wrong])
+            .current_dir(directory.path())
+            .output()
+            .unwrap();
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{wrong}: {told}");
+        assert!(told.contains(advice), "{wrong}: {told}");
+        assert_eq!(told.lines().count(), 1, "{wrong}: {told}");
+    }
+    let made: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
+    assert!(made.is_empty(), "{made:?}");
+}
+
 #[cfg(not(feature = "sqlite"))]
 #[test]
 fn a_build_without_sqlite_says_how_to_get_it() {
@@ -64,6 +93,85 @@ fn help_teaches_with_examples_and_exit_codes() {
         text(&perennial(&["--version"]).stdout),
         format!("perennial {}\n", env!("CARGO_PKG_VERSION"))
     );
+}
+
+/// Runs a long bench and sends it a signal once it has begun, which its directory tells.
+#[cfg(unix)]
+fn signalled(signal: &str) -> Option<i32> {
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_perennial"))
+        .args(["bench", "--workload", "hello", "--seconds", "600", "--stores", "file"])
+        .current_dir(directory.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let store = directory.path().join("perennial-bench-data");
+    while !store.exists() {
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "it ended before it could be stopped"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status();
+    assert!(sent.unwrap().success());
+    child.wait().unwrap().code()
+}
+
+/// The same with a long demo, which tells of its progress.
+#[cfg(unix)]
+fn signalled_demo(signal: &str) -> Option<i32> {
+    use std::io::BufRead;
+    let mut child = Command::new(env!("CARGO_BIN_EXE_perennial"))
+        .args(["demo", "--workflows", "200", "--step-ms", "200", "--store", "memory:"])
+        .current_dir(std::env::temp_dir())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    let progress = lines
+        .by_ref()
+        .map_while(Result::ok)
+        .filter(|line| line.contains("commits_per_s="));
+    assert_eq!(progress.take(2).count(), 2, "it ended before it could be stopped");
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status();
+    assert!(sent.unwrap().success());
+    lines.for_each(drop);
+    child.wait().unwrap().code()
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_has_its_own_exit_code_and_help_tells_it() {
+    let help = text(&perennial(&["--help"]).stdout);
+    for (signal, name, code) in [("-INT", "SIGINT", 130), ("-TERM", "SIGTERM", 143)] {
+        assert_eq!(signalled(signal), Some(code), "{signal}");
+        assert_eq!(signalled_demo(signal), Some(code), "{signal}");
+        let line = help.lines().find(|line| line.contains(name)).unwrap();
+        assert!(line.trim().starts_with(&code.to_string()), "{line}");
+    }
+}
+
+#[test]
+fn several_values_may_be_separated_by_spaces_or_commas() {
+    let directory = tempfile::tempdir().unwrap();
+    for workloads in [&["hello", "latency"][..], &["hello,latency"]] {
+        let arguments = [
+            &["bench", "--stores", "memory", "--slots", "2+2", "--workload"],
+            workloads,
+        ]
+        .concat();
+        let output = Command::new(env!("CARGO_BIN_EXE_perennial"))
+            .args(arguments)
+            .args(["--clients", "2", "--seconds", "0.1", "--rounds", "1"])
+            .current_dir(directory.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let table = text(&output.stdout);
+        let rows = table.lines().filter(|line| line.starts_with("| hello-world"));
+        assert_eq!(rows.count(), 2, "{table}");
+    }
 }
 
 #[test]

@@ -22,12 +22,12 @@ pub enum OpenError {
         feature: &'static str,
     },
     /// The URL does not say where the store is.
-    #[error("{url:?} is not a store: {why}")]
+    #[error("{url:?} is not a store's URL: {why}")]
     BadUrl {
-        /// The URL.
+        /// The URL, without anything that might be a secret.
         url: String,
-        /// What is wrong with it.
-        why: &'static str,
+        /// What is wrong with it, and what to write instead.
+        why: String,
     },
     /// The directory could not be opened.
     #[cfg(feature = "file")]

@@ -43,6 +43,7 @@ pub use builder::Builder;
 pub use error::OpenError;
 pub use perennial_store::{Health, Outage};
 pub use perennial_workflow::Workflows;
+pub use url::{directory_of, url_of};
 
 use std::sync::Arc;
 

@@ -162,7 +162,7 @@ async fn in_child<T: DeserializeOwned>(phase: Phase) -> Result<T, CliError> {
         .map_err(|e| could_not(e.to_string()))?;
     let answer = tokio::select! {
         answer = child.wait_with_output() => answer.map_err(|e| could_not(e.to_string()))?,
-        _ = tokio::signal::ctrl_c() => return Err(CliError::Interrupted),
+        () = crate::stop::requested() => return Err(CliError::Interrupted),
     };
     if !answer.status.success() {
         return Err(could_not(format!("it ended with {}", answer.status)));

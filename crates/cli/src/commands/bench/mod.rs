@@ -6,6 +6,7 @@ mod targets;
 
 use crate::error::{CliError, EXIT_CODES};
 use crate::output::Output;
+use crate::stop;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use perennial_bench::{Case, Plan, Round, Slots, Target, Wait, Workload, compare};
@@ -23,8 +24,8 @@ Examples:
       perennial bench
   Against duroxide's own SQLite provider, with a plot and the raw numbers:
       cargo run --release -p perennial-cli --features sqlite -- bench --against sqlite --plot bench.svg --json bench.json
-  Only hello-world with 64 clients, longer:
-      perennial bench --workload hello --clients 64 --seconds 20
+  Only two of the workloads with 64 clients, longer:
+      perennial bench --workload hello fan-out --clients 64 --seconds 20
   Does it stay fast with a million finished workflows?
       perennial bench --grow 1000000
 ";
@@ -36,21 +37,22 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = "More: perennial bench --help", after_long_help = format!("{EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Arguments {
-    /// The stores to measure
-    #[arg(long, value_name = "STORE", value_enum, value_delimiter = ',', default_values = ["file", "memory"])]
+    /// The stores to measure, separated by spaces or commas
+    #[arg(long, value_name = "STORE", value_enum, num_args = 1.., value_delimiter = ',',
+          default_values = ["file", "memory"])]
     stores: Vec<Side>,
 
     /// Also measure this, and say how many times faster the others are
     #[arg(long, value_name = "STORE", value_enum)]
     against: Option<Side>,
 
-    /// The workloads to run
-    #[arg(long = "workload", value_name = "NAME", value_enum, value_delimiter = ',',
+    /// The workloads to run, separated by spaces or commas
+    #[arg(long = "workload", value_name = "NAME", value_enum, num_args = 1.., value_delimiter = ',',
           default_values = ["hello", "latency", "fan-out", "sequential", "sub-workflow"])]
     workloads: Vec<Shape>,
 
-    /// Dispatcher slots of the runtime, as TURNS+ACTIVITIES
-    #[arg(long, value_name = "N+M", value_delimiter = ',', default_values = ["2+2", "32+32"])]
+    /// Dispatcher slots of the runtime, as TURNS+ACTIVITIES, separated by spaces or commas
+    #[arg(long, value_name = "N+M", num_args = 1.., value_delimiter = ',', default_values = ["2+2", "32+32"])]
     slots: Vec<Slots>,
 
     /// Clients that each start a workflow when their last one has finished; fan-out uses a quarter of them
@@ -188,8 +190,10 @@ pub async fn run(arguments: Arguments, output: &mut Output) -> Result<(), CliErr
     }
     let bar = progress_bar(output);
     let result = tokio::select! {
+        // First, so that nothing is made before a signal is heard.
+        biased;
+        () = stop::requested() => None,
         result = compare(&targets, &plan, |round| show(bar.as_ref(), &round)) => Some(result),
-        _ = tokio::signal::ctrl_c() => None,
     };
     if let Some(bar) = bar {
         bar.finish_and_clear();

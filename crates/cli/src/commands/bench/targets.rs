@@ -33,7 +33,7 @@ impl StoreTarget {
                 let directory = directory("file");
                 Self {
                     name: "file",
-                    url: file_url(&directory),
+                    url: perennial::url_of(&directory),
                     directory: Some(directory),
                 }
             }
@@ -56,11 +56,6 @@ impl StoreTarget {
     pub fn outlives_process(&self) -> bool {
         self.directory.is_some()
     }
-}
-
-/// The URL of a directory; a percent sign in it must not look like an escape.
-fn file_url(directory: &Path) -> String {
-    format!("file://{}", directory.display().to_string().replace('%', "%25"))
 }
 
 #[async_trait]
