@@ -23,6 +23,8 @@ pub(crate) const LIMITS: Limits = Limits {
     bytes_per_commit: 1_200_000,
     bytes_per_record: 1_200_000,
     partitions_per_commit: 1,
+    // Names that are cut stand in full in every document, and a batch of 100 must stay below two megabytes with its bodies.
+    bytes_per_key: 8 * 1024,
 };
 
 /// A tag that no document ever has.

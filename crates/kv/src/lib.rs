@@ -30,6 +30,7 @@
 //! could still be lost.
 
 mod accept;
+mod bounded;
 mod committer;
 mod due;
 pub mod engine;

@@ -1,5 +1,6 @@
 //! Listings: by status or parent through the index table, else over the listed table.
 
+use crate::bounded::view;
 use crate::committer::Core;
 use crate::store::{closed, engine_error};
 use crate::{OrderedKv, Span, Table, View, keys, value};
@@ -18,9 +19,9 @@ impl<E: OrderedKv> Core<E> {
         let after = after.map(read_cursor).transpose()?;
         let engine = self.engine.read();
         let engine = engine.as_ref().ok_or_else(closed)?;
-        let view = engine.view();
+        let view = view(engine);
         let budget = EXAMINED_PER_PAGE.max(limit);
-        let mut candidates = candidates(view.as_ref(), filter, after.as_deref(), budget.saturating_add(1))?;
+        let mut candidates = candidates(&view, filter, after.as_deref(), budget.saturating_add(1))?;
         let mut more = candidates.len() > budget;
         candidates.truncate(budget);
         let mut page = ListPage::default();
@@ -30,7 +31,7 @@ impl<E: OrderedKv> Core<E> {
                 more = true;
                 break;
             }
-            page.entries.extend(self.listed(view.as_ref(), filter, &key, value)?);
+            page.entries.extend(self.listed(&view, filter, &key, value)?);
             last = Some(key);
         }
         if more {

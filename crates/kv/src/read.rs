@@ -1,5 +1,6 @@
 //! Reading records: by key, by partition, by queue.
 
+use crate::bounded::view;
 use crate::committer::Core;
 use crate::due::Found;
 use crate::meta::Group;
@@ -42,7 +43,7 @@ impl<E: OrderedKv> Core<E> {
         };
         let value = match relaxed {
             Some(relaxed) => relaxed.value,
-            None => find(engine.view().as_ref(), &bytes, is_queued)?,
+            None => find(&view(engine), &bytes, is_queued)?,
         };
         let Some(value) = value else { return Ok(None) };
         let stored = value::decode(value).map_err(|why| corrupt(key, &why))?;
@@ -57,13 +58,13 @@ impl<E: OrderedKv> Core<E> {
             let state = self.state.lock();
             spans.iter().map(|span| state.relaxed_in(span)).collect()
         };
-        let view = engine.view();
+        let view = view(engine);
         let prefix = keys::partition(&query.partition).len();
         let wanted = query.limit.saturating_add(1);
         let mut page = ScanPage::default();
         for (span, relaxed) in spans.iter().zip(relaxed) {
             let missing = wanted - page.records.len();
-            for (key, value) in entries(view.as_ref(), span, relaxed, missing)? {
+            for (key, value) in entries(&view, span, relaxed, missing)? {
                 let id = key.get(prefix..).and_then(|id| std::str::from_utf8(id).ok());
                 let id = id.ok_or_else(|| Error::Corrupt(format!("a record of {:?} has no id", query.partition)))?;
                 let key = Key::new(query.partition.clone(), RecordId::from_raw(id));
@@ -93,7 +94,7 @@ impl<E: OrderedKv> Core<E> {
         loop {
             let missing = query.limit - page.records.len();
             let (found, relaxed) = self.queued(query, after, missing);
-            let view = engine.view();
+            let view = view(engine);
             for (item, relaxed) in found.items.iter().zip(relaxed) {
                 after = Some(item.position());
                 let value = match relaxed {

@@ -37,6 +37,7 @@ impl Settings {
         bytes_per_commit: 2 * 1024 * 1024 - 64 * 1024,
         bytes_per_record: 2 * 1024 * 1024 - 64 * 1024,
         partitions_per_commit: 1,
+        bytes_per_key: 8 * 1024,
     };
 
     /// The defaults, with these limits.

@@ -43,8 +43,9 @@ type Submitted = (Committed, Option<oneshot::Receiver<Result<()>>>);
 impl<E: OrderedKv> KvStore<E> {
     /// Makes a store of an engine: reads its queue table and starts a new epoch.
     pub fn with_engine(engine: E, settings: Settings) -> std::result::Result<Self, EngineError> {
-        let limits = settings.limits;
-        let key_limit = engine.key_limit();
+        let mut limits = settings.limits;
+        limits.bytes_per_key = limits.bytes_per_key.min(engine.key_limit());
+        let key_limit = limits.bytes_per_key;
         let is_inline = engine.inline();
         let core = Arc::new(Core::open(engine, settings)?);
         let committer = match is_inline {

@@ -11,6 +11,9 @@ pub struct Limits {
     pub bytes_per_record: usize,
     /// Partitions that one commit may touch: 1 on databases whose transactions end at a partition.
     pub partitions_per_commit: usize,
+    /// Bytes of a record's partition and id together, with the parent that its listing names and what the store adds to
+    /// them. A NUL may count as two.
+    pub bytes_per_key: usize,
 }
 
 impl Limits {
@@ -20,5 +23,6 @@ impl Limits {
         bytes_per_commit: usize::MAX,
         bytes_per_record: usize::MAX,
         partitions_per_commit: usize::MAX,
+        bytes_per_key: usize::MAX,
     };
 }

@@ -25,6 +25,7 @@ mod error;
 mod instance;
 mod meters;
 mod mutation;
+mod names;
 mod order;
 mod outbox;
 mod provider;

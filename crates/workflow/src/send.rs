@@ -4,6 +4,7 @@ use crate::engine::{Engine, put_off};
 use crate::error::{from_store, wrong_item};
 use crate::instance::Snapshot;
 use crate::mutation::{self, Mutation};
+use crate::names;
 use crate::queued::{Offer, Post, written};
 use crate::records::head::Head;
 use crate::records::partition;
@@ -16,6 +17,7 @@ use std::time::Duration;
 /// Sends a message to an instance, to be seen after `delay`.
 pub async fn message(engine: &Arc<Engine>, item: WorkItem, delay: Option<Duration>) -> Result<(), ProviderError> {
     const OPERATION: &str = "enqueue_for_orchestrator";
+    names::check(OPERATION, &engine.store.limits(), &item)?;
     let delay = delay.filter(|delay| !delay.is_zero());
     let due_ms = delay.map_or(0, |delay| put_off(engine.clock.now_ms(), delay));
     let again = mutation::is(Mutation::SendTwice).then(|| Post::new(engine, item.clone(), due_ms, 0));

@@ -17,12 +17,14 @@ pub const SMALL: Limits = Limits {
     bytes_per_commit: 128 * KB,
     bytes_per_record: 64 * KB,
     partitions_per_commit: 1,
+    bytes_per_key: usize::MAX,
 };
 pub const TINY: Limits = Limits {
     ops_per_commit: 4,
     bytes_per_commit: 2 * KB,
     bytes_per_record: KB,
     partitions_per_commit: 1,
+    bytes_per_key: usize::MAX,
 };
 pub const MINUTE: u64 = 60_000;
 pub const DAY: u64 = 24 * 60 * MINUTE;

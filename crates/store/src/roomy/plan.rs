@@ -91,6 +91,7 @@ mod tests {
         bytes_per_commit: 10_000,
         bytes_per_record: 4_000,
         partitions_per_commit: 1,
+        bytes_per_key: usize::MAX,
     };
 
     fn commit(sizes: &[usize]) -> Commit {

@@ -7,6 +7,7 @@ use crate::board::Handed;
 use crate::engine::Engine;
 use crate::instance::{History, Snapshot};
 use crate::mutation::{self, Mutation};
+use crate::names;
 use crate::outbox::{self, Intent};
 use crate::queued::{Offer, Post};
 use crate::records::custom_status::CustomStatus;
@@ -405,6 +406,7 @@ impl Draftsman {
             } else {
                 message::due_ms(&item)
             };
+            let item = names::possible(&engine.store.limits(), item)?;
             let Some((post, create)) = Post::new(engine, item, due_ms, self.ops.len())? else {
                 continue;
             };
