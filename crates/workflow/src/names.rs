@@ -8,7 +8,7 @@
 //! A child is named after its parent unless the workflow names it, so its id is longer by a [`GENERATION`]. The longest id that
 //! a client may start leaves room for [`GENERATIONS`] of them.
 
-use crate::engine::Workflows;
+use crate::workflows::Workflows;
 use duroxide::providers::{ProviderError, WorkItem};
 use duroxide::{AppErrorKind, ErrorDetails};
 use perennial_store::{Error, Limits, Result};
@@ -26,7 +26,7 @@ impl Workflows {
     /// The longest id that an instance may be started with, in bytes. Children that the runtime names after it have room for
     /// 16 generations; a child whose id would be too long fails, and its parent is told.
     pub fn longest_instance_id(&self) -> usize {
-        longest(&self.engine.store.limits())
+        longest(&self.engine().store.limits())
     }
 }
 

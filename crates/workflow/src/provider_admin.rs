@@ -100,6 +100,11 @@ impl ProviderAdmin for Workflows {
         })
     }
 
+    async fn delete_instance(&self, instance_id: &str, force: bool) -> Result<DeleteInstanceResult, ProviderError> {
+        let engine = self.engine_for("delete_instance").await?;
+        delete::tree(&engine, instance_id, force).await
+    }
+
     async fn delete_instances_atomic(
         &self,
         ids: &[String],

@@ -3,7 +3,6 @@
 use crate::engine::{Engine, PATIENCE, later};
 use crate::error::from_store;
 use crate::settings::Settings;
-use crate::shield::Shield;
 use crate::{recover, shared};
 use duroxide::providers::ProviderError;
 use parking_lot::RwLock;
@@ -15,6 +14,15 @@ use std::time::Duration;
 /// Durable workflows on a store: give it to `duroxide::runtime::Runtime` and `duroxide::Client` as their provider.
 ///
 /// Clones share one engine.
+///
+/// # Messages to instances that do not exist
+///
+/// A cancellation or an event for an id that no instance has is kept until one is started under that id, however long that
+/// takes and whether or not there was one before; then it is delivered with the start. So an event may be raised before its
+/// workflow begins, and a cancellation that overtakes a start is not lost. But a cancellation that was sent to a wrong id, or
+/// to an instance that was deleted meanwhile, cancels whatever is started under that id next, once. It does not expire. Ask
+/// for the instance first (`Client::get_orchestration_status`) if that matters; to get rid of one that was sent, start any
+/// workflow under the id: it is cancelled at once and can be deleted. Messages for a queue of such an instance are dropped.
 ///
 /// # When the store breaks
 ///
@@ -203,7 +211,11 @@ impl Workflows {
             return Ok(current);
         }
         // Two engines must not be on one store, so a start that has begun is not cut short.
-        Shield::new(start_next(Arc::clone(&self.inner), current.generation, deadline_ms)).await
+        let next = current
+            .engine
+            .spawner
+            .shield(start_next(Arc::clone(&self.inner), current.generation, deadline_ms));
+        next.await
     }
 }
 

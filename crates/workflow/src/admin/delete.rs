@@ -1,7 +1,8 @@
 //! Deleting instances.
 
 use super::condemn::{self, Verdict, evict};
-use super::{BULK, inspect, totals};
+use super::inspect::{self, Parents};
+use super::{BULK, totals};
 use crate::engine::Engine;
 use crate::error::from_store;
 use crate::instance::{self, Snapshot};
@@ -23,6 +24,20 @@ const OPERATION: &str = "delete_instances_atomic";
 const TRIES: usize = 16;
 /// How long a deletion waits for what is under way before it tries again.
 const WAIT: Duration = Duration::from_millis(20);
+
+/// Deletes an instance with everything below it. One that has a parent goes with that; if the parent was deleted before it
+/// began, it goes by itself.
+pub async fn tree(engine: &Arc<Engine>, id: &str, force: bool) -> Result<DeleteInstanceResult, ProviderError> {
+    const OPERATION: &str = "delete_instance";
+    let (_, head) = inspect::existing(engine, OPERATION, id).await?;
+    let parent = head.parent.as_deref();
+    if !Parents::default().is_root(engine, OPERATION, parent).await? {
+        let message = format!("Cannot delete sub-orchestration {id} directly. Delete root instance instead.");
+        return Err(ProviderError::permanent(OPERATION, message));
+    }
+    let tree = inspect::tree(engine, OPERATION, id).await?;
+    atomically(engine, &tree, force).await
+}
 
 /// Deletes instances with everything they own, all or none.
 pub async fn atomically(
@@ -219,7 +234,8 @@ fn forget(engine: &Engine, id: &str, deleted: &[Order], began_ms: u64) {
     evict(engine, id, deleted);
 }
 
-/// Deletes trees whose roots have ended and pass the filter; whatever still runs is left alone.
+/// Deletes trees whose roots have ended and pass the filter; whatever still runs is left alone. A child whose parent is gone
+/// is a root.
 pub async fn in_bulk(engine: &Arc<Engine>, filter: InstanceFilter) -> Result<DeleteInstanceResult, ProviderError> {
     let mut result = DeleteInstanceResult::default();
     let limit = filter.limit.map_or(BULK, |limit| limit as usize);
@@ -243,6 +259,7 @@ pub async fn in_bulk(engine: &Arc<Engine>, filter: InstanceFilter) -> Result<Del
 async fn ended_roots(engine: &Engine, filter: &InstanceFilter, limit: usize) -> Result<Vec<String>, ProviderError> {
     const OPERATION: &str = "delete_instance_bulk";
     let mut roots = Vec::new();
+    let mut parents = Parents::default();
     if let Some(ids) = &filter.instance_ids {
         for id in ids {
             let found = match engine.sure_snapshot(&Arc::from(id.as_str())).await {
@@ -256,7 +273,11 @@ async fn ended_roots(engine: &Engine, filter: &InstanceFilter, limit: usize) -> 
             let early = filter
                 .completed_before
                 .is_none_or(|before| head.execution.completed_ms.is_some_and(|at| at < before));
-            if roots.len() < limit && head.is_terminal() && head.parent.is_none() && early {
+            if roots.len() < limit
+                && head.is_terminal()
+                && early
+                && parents.is_root(engine, OPERATION, head.parent.as_deref()).await?
+            {
                 roots.push(id.clone());
             }
         }
@@ -267,13 +288,20 @@ async fn ended_roots(engine: &Engine, filter: &InstanceFilter, limit: usize) -> 
             completed_before_ms: filter.completed_before,
             ..inspect::with_status(status)
         };
-        inspect::visit(engine, OPERATION, &ended, |entry| {
-            if roots.len() < limit && entry.listing.parent.is_none() {
-                roots.push(instance_of(&entry.key.partition).to_string());
+        let mut after = None;
+        while roots.len() < limit {
+            let page = inspect::page(engine, OPERATION, &ended, after.as_ref()).await?;
+            for entry in page.entries {
+                let parent = entry.listing.parent.as_deref();
+                if roots.len() < limit && parents.is_root(engine, OPERATION, parent).await? {
+                    roots.push(instance_of(&entry.key.partition).to_string());
+                }
             }
-            roots.len() < limit
-        })
-        .await?;
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
     }
     Ok(roots)
 }

@@ -6,8 +6,9 @@ use crate::instance::{self, Snapshot};
 use crate::records::head::{Head, KIND};
 use crate::records::{instance_of, partition};
 use duroxide::providers::{ExecutionInfo, InstanceInfo, ProviderError};
-use perennial_store::{Cursor, ListFilter, Listed};
+use perennial_store::{Cursor, ListFilter, ListPage, Listed};
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 const PAGE: usize = 1_000;
@@ -21,11 +22,7 @@ pub async fn visit(
 ) -> Result<(), ProviderError> {
     let mut after: Option<Cursor> = None;
     loop {
-        let page = engine
-            .store
-            .list(filter, after.as_ref(), PAGE)
-            .await
-            .map_err(|e| from_store(operation, &e))?;
+        let page = page(engine, operation, filter, after.as_ref()).await?;
         for entry in page.entries {
             if !visitor(entry) {
                 return Ok(());
@@ -36,6 +33,17 @@ pub async fn visit(
             None => return Ok(()),
         }
     }
+}
+
+/// Some listed instances.
+pub async fn page(
+    engine: &Engine,
+    operation: &'static str,
+    filter: &ListFilter,
+    after: Option<&Cursor>,
+) -> Result<ListPage, ProviderError> {
+    let page = engine.store.list(filter, after, PAGE).await;
+    page.map_err(|e| from_store(operation, &e))
 }
 
 /// The ids of all instances that pass a filter.
@@ -80,6 +88,44 @@ pub async fn existing(
     let head = snapshot.head().filter(|head| head.name.is_some()).cloned();
     head.map(|head| (snapshot, head))
         .ok_or_else(|| no_instance(operation, id))
+}
+
+/// Whether an instance exists, as far as the store knows now.
+pub async fn exists(engine: &Engine, operation: &'static str, id: &str) -> Result<bool, ProviderError> {
+    let found = match engine.sure_snapshot(&Arc::from(id)).await {
+        Ok(snapshot) => engine.unless_deleted(id, snapshot).await,
+        failed => failed,
+    };
+    let snapshot = found.map_err(|e| from_store(operation, &e))?;
+    Ok(snapshot.head().is_some_and(|head| head.name.is_some()))
+}
+
+/// Parents, and whether they exist. A child that began after its parent was deleted has none.
+#[derive(Default)]
+pub struct Parents(HashMap<String, bool>);
+
+impl Parents {
+    /// How many are remembered.
+    const MOST: usize = 10_000;
+
+    /// Whether an instance is deleted by itself: it is a root, or its parent is gone.
+    pub async fn is_root(
+        &mut self,
+        engine: &Engine,
+        operation: &'static str,
+        parent: Option<&str>,
+    ) -> Result<bool, ProviderError> {
+        let Some(parent) = parent else { return Ok(true) };
+        if let Some(exists) = self.0.get(parent) {
+            return Ok(!exists);
+        }
+        let exists = exists(engine, operation, parent).await?;
+        if self.0.len() >= Self::MOST {
+            self.0.clear();
+        }
+        self.0.insert(parent.to_string(), exists);
+        Ok(!exists)
+    }
 }
 
 /// The numbers of all executions, oldest first.
