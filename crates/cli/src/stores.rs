@@ -2,6 +2,7 @@
 
 use crate::error::CliError;
 use duroxide::providers::Provider;
+use perennial_store::Store;
 use std::sync::Arc;
 
 /// An open store.
@@ -34,6 +35,18 @@ impl OpenStore {
             Self::Perennial(store) => Arc::clone(store) as Arc<dyn Provider>,
             #[cfg(feature = "sqlite")]
             Self::Sqlite(store) => Arc::clone(store) as Arc<dyn Provider>,
+        }
+    }
+
+    /// The store of the program's own records, beside its workflows.
+    pub fn records(&self) -> Result<Arc<dyn Store>, CliError> {
+        match self {
+            Self::Perennial(store) => Ok(store.store()),
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(_) => Err(CliError::Usage(
+                "SQLite keeps workflows and nothing else; choose a --store of perennial's own: memory:, file: or cosmos:"
+                    .into(),
+            )),
         }
     }
 

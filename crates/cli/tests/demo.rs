@@ -7,20 +7,14 @@
     reason = "a test may panic, and waits for a real process"
 )]
 
+#[allow(dead_code, reason = "other tests use the rest")]
+mod support;
+
 use std::collections::HashMap;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-fn perennial(directory: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_perennial"));
-    command
-        .current_dir(directory)
-        .args(arguments)
-        .env_remove("RUST_LOG")
-        .stdin(Stdio::null());
-    command
-}
+use std::process::{Command, Output, Stdio};
+use support::demo::Demo;
+use support::perennial;
 
 fn run(directory: &Path, arguments: &[&str]) -> Output {
     perennial(directory, arguments).output().unwrap()
@@ -51,30 +45,14 @@ fn succeeded(output: &Output) -> HashMap<String, u64> {
     facts(output)
 }
 
-/// Starts a run and returns once it has begun at least `steps` steps. The ledger tells, as it is written at once.
-fn started(directory: &Path, arguments: &[&str], steps: usize) -> Child {
-    let mut child = perennial(directory, arguments)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let ledger = directory.join("perennial-data.ledger");
-    let begun = || {
-        std::fs::read_to_string(&ledger)
-            .unwrap_or_default()
-            .matches("start ")
-            .count()
-    };
-    while begun() < steps {
-        assert!(
-            child.try_wait().unwrap().is_none(),
-            "the demo ended before it could be stopped"
-        );
-        assert!(Instant::now() < deadline, "the demo began only {} steps", begun());
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    child
+/// Starts a run and returns once it has finished at least `activities`.
+fn started(directory: &Path, arguments: &[&str], activities: u64) -> Demo {
+    let mut demo = Demo::start(perennial(directory, arguments));
+    assert!(
+        demo.has_finished(activities),
+        "the demo ended before it could be stopped"
+    );
+    demo
 }
 
 #[test]
@@ -102,17 +80,15 @@ fn plain_output_has_no_escape_codes() {
 #[test]
 fn after_kill_9_it_goes_on_and_no_finished_step_runs_twice() {
     let directory = tempfile::tempdir().unwrap();
-    let arguments = ["demo", "--workflows", "60", "--step-ms", "10"];
-    for steps in [100, 200, 300] {
-        let mut child = started(directory.path(), &arguments, steps);
-        child.kill().unwrap();
-        child.wait().unwrap();
+    let arguments = ["demo", "--workflows", "100", "--step-ms", "20"];
+    for _ in 0..3 {
+        started(directory.path(), &arguments, 50).kill();
     }
     let output = run(directory.path(), &arguments);
     let facts = succeeded(&output);
-    assert!(text(&output.stdout).contains("resuming batch 1 with 60 orders (run 4)"));
-    assert_eq!(facts["delivered"] + facts["compensated"], 60);
-    assert!(facts["steps_recorded_before"] > 0);
+    assert!(text(&output.stdout).contains("resuming batch 1 with 100 orders (run 4)"));
+    assert_eq!(facts["delivered"] + facts["compensated"], 100);
+    assert!(facts["steps_recorded_before"] > 100);
     assert_eq!(facts["recorded_steps_run_again"], 0);
     assert_eq!(facts["steps_without_execution"], 0);
     assert!(facts["executions"] >= facts["steps"]);
@@ -122,14 +98,14 @@ fn after_kill_9_it_goes_on_and_no_finished_step_runs_twice() {
 #[test]
 fn an_interrupt_ends_it_in_order_and_the_next_run_goes_on() {
     let directory = tempfile::tempdir().unwrap();
-    let arguments = ["demo", "--workflows", "40", "--step-ms", "10"];
-    let mut child = started(directory.path(), &arguments, 100);
+    let arguments = ["demo", "--workflows", "40", "--step-ms", "20"];
+    let demo = started(directory.path(), &arguments, 20);
     let interrupt = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
+        .args(["-INT", &demo.id().to_string()])
         .status()
         .unwrap();
     assert!(interrupt.success());
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(demo.ended().status.code(), Some(130));
     let output = run(directory.path(), &arguments);
     let facts = succeeded(&output);
     assert_eq!(facts["delivered"] + facts["compensated"], 40);

@@ -120,6 +120,15 @@ impl Workflows {
         self.inner.store.close().await.and(left)
     }
 
+    /// The store beneath, for records of the program's own: they are kept, shared and made durable as its workflows are.
+    ///
+    /// A partition whose name begins with `wf:`, `ses:` or `mem:` belongs to the workflows; choose any other. Transient
+    /// failures are retried, and bodies may be larger than the store takes at once. Ask for it with each use: a store that
+    /// broke stays broken, and the one that was opened in its place is another.
+    pub fn store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.engine().store)
+    }
+
     /// Whether the store takes no more requests: it was [closed](Self::close), or it broke and was not opened again yet.
     pub fn is_closed(&self) -> bool {
         self.engine().is_closed() || !self.health().is_working()

@@ -1,5 +1,8 @@
 //! Running the binary.
 
+#[allow(dead_code, reason = "not every test runs a demo that it stops")]
+pub mod demo;
+
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

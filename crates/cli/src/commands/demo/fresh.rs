@@ -1,17 +1,23 @@
 //! Removing the data of earlier demos: their workflows and their ledger, and nothing else in the store.
 
 use super::order::INSTANCE_PREFIX;
+use super::{histories, ledger};
 use crate::error::CliError;
 use crate::output::Output;
 use duroxide::Client;
 use duroxide::providers::Provider;
+use perennial_store::Store;
 use std::io::{self, BufRead, IsTerminal, Write};
-use std::path::Path;
 use std::sync::Arc;
 
 /// Removes all demo data, after asking unless `yes`.
-pub async fn wipe(store: &Arc<dyn Provider>, ledger: &Path, yes: bool, output: &mut Output) -> Result<(), CliError> {
-    let client = Client::new(Arc::clone(store));
+pub async fn wipe(
+    provider: &Arc<dyn Provider>,
+    store: &dyn Store,
+    yes: bool,
+    output: &mut Output,
+) -> Result<(), CliError> {
+    let client = Client::new(Arc::clone(provider));
     let instances = client
         .list_all_instances()
         .await
@@ -20,30 +26,26 @@ pub async fn wipe(store: &Arc<dyn Provider>, ledger: &Path, yes: bool, output: &
         .into_iter()
         .filter(|instance| instance.starts_with(INSTANCE_PREFIX))
         .collect();
-    if demo.is_empty() && !ledger.exists() {
+    if demo.is_empty() {
         return Ok(());
     }
-    if !yes && !confirmed(demo.len(), ledger)? {
+    if !yes && !confirmed(demo.len())? {
         return Err(CliError::Usage(
             "nothing was removed; leave out --fresh to go on with the data that is there".into(),
         ));
     }
-    let admin = store
+    // The workflows last: whoever is interrupted in between finds them, and with them the rest.
+    let last = histories::last_batch(provider.as_ref()).await?;
+    ledger::remove(store, last.map_or(0, |batch| batch.number))
+        .await
+        .map_err(|e| CliError::failed("remove the ledger of earlier demos", e))?;
+    let admin = provider
         .as_management_capability()
         .ok_or_else(|| CliError::Failed("this store cannot delete workflows; choose another --store".into()))?;
     admin
         .delete_instances_atomic(&demo, true)
         .await
         .map_err(|e| CliError::failed("remove the workflows of earlier demos", e))?;
-    match std::fs::remove_file(ledger) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(CliError::failed(
-                &format!("remove the ledger {}", ledger.display()),
-                error,
-            ));
-        }
-        _ => {}
-    }
     output.line(format!(
         "removed {} workflows of earlier demos and their ledger",
         demo.len()
@@ -51,18 +53,14 @@ pub async fn wipe(store: &Arc<dyn Provider>, ledger: &Path, yes: bool, output: &
     Ok(())
 }
 
-fn confirmed(workflows: usize, ledger: &Path) -> Result<bool, CliError> {
+fn confirmed(workflows: usize) -> Result<bool, CliError> {
     if !io::stdin().is_terminal() {
         return Err(CliError::Usage(
             "--fresh removes data: confirm it with --yes, as nobody can be asked here".into(),
         ));
     }
     let mut stderr = io::stderr();
-    write!(
-        stderr,
-        "Remove {workflows} demo workflows and {}? [y/N] ",
-        ledger.display()
-    )?;
+    write!(stderr, "Remove {workflows} demo workflows and their ledger? [y/N] ")?;
     stderr.flush()?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;

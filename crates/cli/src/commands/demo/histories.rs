@@ -1,6 +1,6 @@
 //! What the workflow histories of a batch record: the store's side of the proof.
 
-use super::order::{Action, Batch, Order, Step};
+use super::order::{Action, Batch, Step};
 use super::workflows::{COMPENSATED, DELIVERED};
 use crate::error::CliError;
 use duroxide::providers::Provider;
@@ -12,14 +12,14 @@ use std::collections::{HashMap, HashSet};
 pub struct Recorded {
     /// The orders that have ended, and how.
     pub ended: HashMap<String, Ending>,
+    /// The couriers whose workflows have ended.
+    pub answered: HashSet<String>,
     /// Orders that have begun and not ended.
     pub in_flight: u32,
     /// Steps whose outcome is recorded, by name. None of them may ever run again.
     pub steps: HashSet<String>,
     /// Payments that failed and were attempted again.
     pub retries: u32,
-    /// Orders whose courier may have been booked but has not answered.
-    pub unanswered: Vec<Order>,
 }
 
 /// How an order ended.
@@ -71,7 +71,7 @@ pub async fn placed(store: &dyn Provider, number: u32) -> Result<Option<Batch>, 
     }
 }
 
-/// Reads the histories of all orders of `batch` and of their shipping.
+/// Reads the histories of all orders of `batch`, of their shipping and of their couriers.
 pub async fn scan(store: &dyn Provider, batch: Batch) -> Result<Recorded, CliError> {
     let mut recorded = Recorded::default();
     for order in batch.orders() {
@@ -86,16 +86,28 @@ pub async fn scan(store: &dyn Provider, batch: Batch) -> Result<Recorded, CliErr
             }
             None => recorded.in_flight += 1,
         }
-        let shipping = read(store, &order.shipping()).await?;
-        recorded.take_steps(&shipping);
-        if awaits_courier(&shipping) {
-            recorded.unanswered.push(order);
+        recorded.take_steps(&read(store, &order.shipping()).await?);
+        let courier = read(store, &order.courier()).await?;
+        recorded.take_steps(&courier);
+        if ending(&courier).is_some() {
+            recorded.answered.insert(order.courier());
         }
     }
     Ok(recorded)
 }
 
+/// Whether nothing is left to be done: all orders have ended, and the couriers of those that did not fail.
+pub fn is_complete(batch: Batch, ended: &HashMap<String, Ending>, answered: &HashSet<String>) -> bool {
+    let shipped = ended.values().filter(|ending| !matches!(ending, Ending::Failed(_)));
+    ended.len() >= batch.orders as usize && answered.len() >= shipped.count()
+}
+
 impl Recorded {
+    /// Whether nothing of the batch is left to be done.
+    pub fn is_complete(&self, batch: Batch) -> bool {
+        is_complete(batch, &self.ended, &self.answered)
+    }
+
     fn take_steps(&mut self, history: &[Event]) {
         let mut scheduled: HashMap<u64, Step> = HashMap::new();
         for event in history {
@@ -125,15 +137,6 @@ fn ending(history: &[Event]) -> Option<Ending> {
         EventKind::OrchestrationFailed { details } => Some(Ending::Failed(details.display_message())),
         _ => None,
     })
-}
-
-/// Whether the courier may have been booked and has not answered. The booking may have run without being
-/// recorded, so that it was scheduled is enough: an answer too many is never read.
-fn awaits_courier(shipping: &[Event]) -> bool {
-    let any = |wanted: fn(&EventKind) -> bool| shipping.iter().any(|event| wanted(&event.kind));
-    any(|kind| matches!(kind, EventKind::ActivityScheduled { .. }))
-        && !any(|kind| matches!(kind, EventKind::QueueEventDelivered { .. }))
-        && ending(shipping).is_none()
 }
 
 async fn read(store: &dyn Provider, instance: &str) -> Result<Vec<Event>, CliError> {

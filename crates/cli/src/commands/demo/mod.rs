@@ -1,7 +1,6 @@
 //! `perennial demo`: order workflows that survive interruption, with the numbers that prove it.
 
 mod activities;
-mod courier;
 mod fresh;
 mod histories;
 mod ledger;
@@ -16,13 +15,12 @@ use crate::error::{CliError, EXIT_CODES};
 use crate::output::Output;
 use crate::stores::OpenStore;
 use clap::Args;
-use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Each order reserves stock, charges a payment service that is sometimes down (and is tried again), packs its lines
 in parallel, waits a moment, ships by a sub-workflow that waits for a courier's answer, and is undone step by step
-if the courier refuses. Every step writes its start to a ledger file outside the store; at the end the ledger is
-held against the workflow histories, and the command fails if a finished step ran twice.
+if the courier refuses. Every step first writes its start to a ledger, records of the demo's own beside the workflows;
+at the end the ledger is held against the workflow histories, and the command fails if a finished step ran twice.
 
 Examples:
   Run 300 orders on ./perennial-data:
@@ -36,6 +34,7 @@ Examples:
       perennial demo --store memory:
   In Azure Cosmos DB, or in an emulator (see perennial cosmos --help):
       perennial demo --store cosmos://ACCOUNT/DATABASE/CONTAINER
+  There, as many at once as you like: they share the orders, and go on with those of one that is killed.
 ";
 
 /// Run hundreds of order workflows that survive Ctrl-C and kill -9
@@ -57,10 +56,6 @@ pub struct Arguments {
     #[arg(long, value_name = "MS", default_value_t = 40, value_parser = clap::value_parser!(u64).range(0..=60_000))]
     step_ms: u64,
 
-    /// Where executed steps are written down [default: the store's directory with `.ledger` added]
-    #[arg(long, value_name = "FILE")]
-    ledger: Option<PathBuf>,
-
     /// Remove the workflows and the ledger of earlier demos first (asks, unless --yes)
     #[arg(long)]
     fresh: bool,
@@ -72,16 +67,7 @@ pub struct Arguments {
 
 /// Runs the command.
 pub async fn run(arguments: Arguments, output: &mut Output) -> Result<(), CliError> {
-    let ledger = arguments
-        .ledger
-        .clone()
-        .unwrap_or_else(|| ledger::default_path(&arguments.store));
     let store = OpenStore::open(&arguments.store).await?;
-    let result = run::on_store(&store, &ledger, &arguments, output).await;
-    let closed = store.close().await;
-    if arguments.store == "memory:" && arguments.ledger.is_none() {
-        // The ledger of a store that is gone says nothing to anybody.
-        let _ = std::fs::remove_file(&ledger);
-    }
-    result.and(closed)
+    let result = run::on_store(&store, &arguments, output).await;
+    result.and(store.close().await)
 }

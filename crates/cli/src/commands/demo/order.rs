@@ -34,6 +34,18 @@ impl Batch {
         })
     }
 
+    /// Whether `instance` is the workflow of one of its orders, and not of a shipping or a courier.
+    pub fn has_order(self, instance: &str) -> bool {
+        let number = instance.strip_prefix(&order_prefix(self.number));
+        number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+    }
+
+    /// Whether `instance` is the workflow of the courier of one of its orders.
+    pub fn has_courier(self, instance: &str) -> bool {
+        let order = instance.strip_suffix(COURIER_SUFFIX);
+        order.is_some_and(|order| self.has_order(order))
+    }
+
     /// All orders, in waves.
     pub fn waves(self) -> Vec<Vec<Order>> {
         let orders: Vec<Order> = self.orders().collect();
@@ -44,9 +56,13 @@ impl Batch {
 
 /// Every instance of the demo starts so; nothing else in a store is ever touched.
 pub const INSTANCE_PREFIX: &str = "perennial-demo-";
-const SHIPPING_SUFFIX: &str = "-shipping";
+const COURIER_SUFFIX: &str = "-courier";
 
-/// One order: the input of its workflow and of its shipping.
+fn order_prefix(batch: u32) -> String {
+    format!("{INSTANCE_PREFIX}{batch}-order-")
+}
+
+/// One order: the input of its workflow, of its shipping and of its courier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Order {
     /// The batch it belongs to.
@@ -58,17 +74,17 @@ pub struct Order {
 impl Order {
     /// The instance of its workflow.
     pub fn instance(self) -> String {
-        format!("{INSTANCE_PREFIX}{}-order-{:05}", self.batch, self.number)
-    }
-
-    /// Whether `instance` is the workflow of an order, and not of a batch or a shipping.
-    pub fn is_instance(instance: &str) -> bool {
-        instance.starts_with(INSTANCE_PREFIX) && instance.contains("-order-") && !instance.ends_with(SHIPPING_SUFFIX)
+        format!("{}{:05}", order_prefix(self.batch), self.number)
     }
 
     /// The instance of its shipping, a sub-workflow.
     pub fn shipping(self) -> String {
-        format!("{}{SHIPPING_SUFFIX}", self.instance())
+        format!("{}-shipping", self.instance())
+    }
+
+    /// The instance of its courier, a workflow that the booking starts.
+    pub fn courier(self) -> String {
+        format!("{}{COURIER_SUFFIX}", self.instance())
     }
 
     /// How many lines must be packed, 1 to 4.
@@ -122,6 +138,8 @@ pub enum Action {
     PackLine,
     /// Asks a courier to come, who will confirm or refuse.
     BookCourier,
+    /// The courier confirms or refuses.
+    AnswerBooking,
     /// Gives the parcel to the courier.
     HandOver,
     /// Tells the customer.
@@ -134,11 +152,12 @@ pub enum Action {
 
 impl Action {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::ReserveStock,
         Self::ChargePayment,
         Self::PackLine,
         Self::BookCourier,
+        Self::AnswerBooking,
         Self::HandOver,
         Self::SendReceipt,
         Self::RefundPayment,
@@ -152,6 +171,7 @@ impl Action {
             Self::ChargePayment => "charge-payment",
             Self::PackLine => "pack-line",
             Self::BookCourier => "book-courier",
+            Self::AnswerBooking => "answer-booking",
             Self::HandOver => "hand-over",
             Self::SendReceipt => "send-receipt",
             Self::RefundPayment => "refund-payment",
@@ -188,6 +208,29 @@ impl fmt::Display for Step {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_batch_knows_its_orders() {
+        let batch = Batch {
+            number: 1,
+            orders: 100_000,
+            pause_ms: 0,
+        };
+        let own = Order { batch: 1, number: 7 };
+        let far = Order {
+            batch: 1,
+            number: 100_000,
+        };
+        assert!(batch.has_order(&own.instance()) && batch.has_order(&far.instance()));
+        let other = Order { batch: 11, number: 7 };
+        for not in [own.shipping(), own.courier(), other.instance(), Batch::instance(1)] {
+            assert!(!batch.has_order(&not), "{not}");
+        }
+        assert!(batch.has_courier(&own.courier()));
+        for not in [own.instance(), own.shipping(), other.courier()] {
+            assert!(!batch.has_courier(&not), "{not}");
+        }
+    }
 
     #[test]
     fn every_batch_of_some_hundred_orders_has_every_fate() {

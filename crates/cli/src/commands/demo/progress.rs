@@ -2,6 +2,7 @@
 
 use super::histories::Ending;
 use crate::output::Output;
+use console::Term;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use perennial_bench::Counts;
 use std::io;
@@ -52,12 +53,9 @@ impl Progress {
     /// A bar if `output` is a terminal.
     pub fn new(output: &Output) -> Self {
         let now = Instant::now();
-        let bar = output.is_terminal().then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{bar:20.green} {pos}/{len} orders  {wide_msg}");
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-            bar
-        });
+        let bar = output
+            .is_terminal()
+            .then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()));
         Self {
             bar,
             shown: now,
@@ -80,9 +78,17 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.set_length(u64::from(total));
             bar.set_position(u64::from(tally.ended()));
-            bar.set_message(format!(
-                "{running} running, {delivered} delivered, {compensated} compensated, {activities} activities, {rate:.0} commits/s"
-            ));
+            let parts = [
+                format!("{}/{total} orders", tally.ended()),
+                format!("{running} running"),
+                format!("{delivered} delivered"),
+                format!("{compensated} compensated"),
+                format!("{activities} activities"),
+                format!("{rate:.0} commits/s"),
+            ];
+            let (template, message) = layout(&parts, usize::from(Term::stderr().size().1));
+            bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar.set_message(message);
             return Ok(());
         }
         if self.shown.elapsed() < LINE_EVERY {
@@ -110,5 +116,52 @@ impl Progress {
             self.commits_per_s = commits.saturating_sub(before) as f64 / elapsed.as_secs_f64();
             self.counted = (Instant::now(), commits);
         }
+    }
+}
+
+/// Columns that the bar takes, with the space behind it.
+const BAR: usize = 21;
+
+/// The bar with as many of the parts behind it as fit whole; without the bar where not even the first would.
+fn layout(parts: &[String], columns: usize) -> (&'static str, String) {
+    let beside = fitting(parts, columns.saturating_sub(BAR));
+    match beside.is_empty() {
+        true => ("{msg}", fitting(parts, columns)),
+        false => ("{bar:20.green} {msg}", beside),
+    }
+}
+
+/// As many of the parts as fit whole: half a number is worse than none.
+fn fitting(parts: &[String], columns: usize) -> String {
+    let mut line = String::new();
+    for part in parts {
+        let longer = match line.is_empty() {
+            true => part.clone(),
+            false => format!("{line}, {part}"),
+        };
+        if longer.chars().count() > columns {
+            break;
+        }
+        line = longer;
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_the_width_no_part_is_cut() {
+        let parts = ["123/300 orders", "45 running", "6789 activities"].map(str::to_owned);
+        for columns in 0..120 {
+            let (template, message) = layout(&parts, columns);
+            let bar = if template.contains("{bar") { BAR } else { 0 };
+            assert!(bar + message.chars().count() <= columns, "{columns}: {message}");
+            let shown = message.split(", ").filter(|part| !part.is_empty()).count();
+            assert_eq!(message, parts[..shown].join(", "), "{columns}");
+        }
+        assert_eq!(layout(&parts, 14), ("{msg}", "123/300 orders".to_owned()));
+        assert_eq!(layout(&parts, 120).1, parts.join(", "));
     }
 }

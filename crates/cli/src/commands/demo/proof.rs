@@ -1,30 +1,74 @@
-//! The proof: the store's histories at the start of this run, held against the ledger of what ran.
+//! The proof: what the store's histories held at some moment, held against what the ledger says ran after it.
 
-use super::ledger::Starts;
+use super::ledger::Entries;
 use crate::output::{Fact, fact};
 use std::collections::HashSet;
+
+/// Looks at histories and ledger again and again: what the histories held at one look may not have begun by the next.
+#[derive(Debug, Default)]
+pub struct Watch {
+    /// Steps whose outcome the histories held at the last look.
+    recorded: HashSet<String>,
+    /// The ledger, read after those histories.
+    seen: Entries,
+    /// Steps that began after they had been seen recorded.
+    run_again: HashSet<String>,
+}
+
+impl Watch {
+    /// A first look. The ledger must have been read after the histories: an entry that is new at the next look then belongs
+    /// to a step that began after its outcome was recorded.
+    pub fn new(recorded: HashSet<String>, seen: Entries) -> Self {
+        Self {
+            recorded,
+            seen,
+            run_again: HashSet::new(),
+        }
+    }
+
+    /// Another look.
+    pub fn look(&mut self, recorded: HashSet<String>, entries: Entries) {
+        let begun = entries.since(&self.seen);
+        let again = begun.into_keys().filter(|step| self.recorded.contains(step));
+        self.run_again.extend(again);
+        self.recorded = recorded;
+        self.seen = entries;
+    }
+
+    /// How many finished steps have been watched.
+    pub fn watched(&self) -> usize {
+        self.recorded.len()
+    }
+}
 
 /// The numbers that show whether a finished step ran twice.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Proof {
     /// Steps whose outcome the histories held when this run started.
     pub recorded_before: usize,
-    /// Of those, how many this run executed again. Must be 0.
+    /// Steps whose outcome they held when this run last looked before its end.
+    pub recorded_between: usize,
+    /// Of all those, how many ran again afterwards, in this process or in another. Must be 0.
     pub recorded_run_again: usize,
-    /// Steps that an earlier run had started and whose outcome was not recorded yet.
+    /// Steps that had been started before this run and whose outcome was not recorded yet.
     pub in_flight_before: usize,
-    /// Of those, how many this run executed again. At-least-once allows it.
+    /// Of those, how many ran again. At-least-once allows it.
     pub in_flight_run_again: usize,
 }
 
 impl Proof {
-    /// `recorded`: steps in the histories when this run started. `before` and `now`: starts by earlier runs and by
-    /// this one.
-    pub fn new(recorded: &HashSet<String>, before: &Starts, now: &Starts) -> Self {
-        let in_flight: HashSet<&String> = before.keys().filter(|step| !recorded.contains(*step)).collect();
+    /// `recorded` and `before`: steps in the histories when this run started, and the ledger then. `watch`: what was looked
+    /// at since. `after`: the ledger at the end.
+    pub fn new(recorded: &HashSet<String>, before: &Entries, mut watch: Watch, after: &Entries) -> Self {
+        let recorded_between = watch.watched();
+        watch.look(HashSet::new(), after.clone());
+        let started = before.starts();
+        let in_flight: HashSet<&String> = started.keys().filter(|step| !recorded.contains(*step)).collect();
+        let now = after.since(before);
         Self {
             recorded_before: recorded.len(),
-            recorded_run_again: now.keys().filter(|step| recorded.contains(*step)).count(),
+            recorded_between,
+            recorded_run_again: watch.run_again.len(),
             in_flight_before: in_flight.len(),
             in_flight_run_again: now.keys().filter(|step| in_flight.contains(step)).count(),
         }
@@ -44,13 +88,18 @@ impl Proof {
                 self.recorded_before,
             ),
             fact(
+                "steps_recorded_between",
+                "steps recorded as finished at a later look",
+                self.recorded_between,
+            ),
+            fact(
                 "recorded_steps_run_again",
                 "  of those, run again",
                 self.recorded_run_again,
             ),
             fact(
                 "steps_in_flight_before",
-                "steps under way when the last run stopped",
+                "steps under way when this run started",
                 self.in_flight_before,
             ),
             fact(
@@ -66,15 +115,28 @@ impl Proof {
 mod tests {
     use super::*;
 
-    fn starts(steps: &[&str]) -> Starts {
-        steps.iter().map(|step| (step.to_string(), 1)).collect()
+    fn set(steps: &[&str]) -> HashSet<String> {
+        steps.iter().map(|step| step.to_string()).collect()
+    }
+
+    /// A ledger in which these steps ran, in this order.
+    fn ledger(steps: &[&str]) -> Entries {
+        Entries::of(steps)
+    }
+
+    fn proof(recorded: &[&str], before: &[&str], looks: &[(&[&str], &[&str])], after: &[&str]) -> Proof {
+        let (recorded, before) = (set(recorded), ledger(before));
+        let mut watch = Watch::new(recorded.clone(), before.clone());
+        for (recorded, entries) in looks {
+            watch.look(set(recorded), ledger(entries));
+        }
+        Proof::new(&recorded, &before, watch, &ledger(after))
     }
 
     #[test]
     fn a_finished_step_that_runs_again_breaks_the_proof_and_one_in_flight_does_not() {
-        let recorded = HashSet::from(["a".to_owned(), "b".to_owned()]);
-        let before = starts(&["a", "b", "c", "d"]);
-        let honest = Proof::new(&recorded, &before, &starts(&["c", "e"]));
+        let begun = ["a", "b", "c", "d"];
+        let honest = proof(&["a", "b"], &begun, &[], &["a", "b", "c", "d", "c", "e"]);
         assert_eq!(
             (
                 honest.recorded_before,
@@ -84,6 +146,20 @@ mod tests {
             (2, 2, 1)
         );
         assert!(honest.holds());
-        assert!(!Proof::new(&recorded, &before, &starts(&["b", "c"])).holds());
+        assert!(!proof(&["a", "b"], &begun, &[], &["a", "b", "c", "d", "b", "c"]).holds());
+    }
+
+    /// A demo that was there from the start has seen nothing finished then: it looks again while it runs.
+    #[test]
+    fn a_step_that_was_seen_finished_later_and_runs_again_breaks_the_proof() {
+        let honest = proof(&[], &[], &[(&["a"], &["a", "b"])], &["a", "b", "b", "c"]);
+        assert_eq!((honest.recorded_before, honest.recorded_between), (0, 1));
+        assert!(honest.holds());
+        assert!(!proof(&[], &[], &[(&["a"], &["a", "b"])], &["a", "b", "a"]).holds());
+        // Found at one look, and not forgotten at the next.
+        let looks: [(&[&str], &[&str]); 2] = [(&["a"], &["a"]), (&["a", "b"], &["a", "b", "a"])];
+        let broken = proof(&[], &[], &looks, &["a", "b", "a"]);
+        assert_eq!(broken.recorded_run_again, 1);
+        assert!(!broken.holds());
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Says what this run starts from.
 pub fn opening(output: &mut Output, batch: &Batch, run: u32, recorded: &Recorded, entries: &Entries) -> io::Result<()> {
-    let earlier = entries.starts(batch.number, |_| true);
+    let earlier = entries.starts();
     if recorded.ended.is_empty() && recorded.in_flight == 0 && earlier.is_empty() {
         return output.line(format!(
             "starting batch {} with {} orders (run {run})",
@@ -60,7 +60,9 @@ pub struct Closing<'a> {
     pub run: u32,
     pub before: &'a Recorded,
     pub after: &'a Recorded,
+    /// All executions, of all runs and processes.
     pub entries: &'a Entries,
+    pub proof: Proof,
     pub elapsed: Duration,
     pub counts: Counts,
 }
@@ -119,16 +121,11 @@ impl Closing<'_> {
     }
 
     fn prove(&self, output: &mut Output) -> Result<(), CliError> {
-        let before = self.entries.starts(self.batch.number, |run| run < self.run);
-        let now = self.entries.starts(self.batch.number, |run| run == self.run);
-        let executions: u32 = before.values().chain(now.values()).sum();
-        let unwitnessed = self
-            .after
-            .steps
-            .iter()
-            .filter(|step| !before.contains_key(*step) && !now.contains_key(*step))
-            .count();
-        let proof = Proof::new(&self.before.steps, &before, &now);
+        let started = self.entries.starts();
+        let executions: u32 = started.values().sum();
+        let unwitnessed = self.after.steps.iter().filter(|step| !started.contains_key(*step));
+        let unwitnessed = unwitnessed.count();
+        let proof = &self.proof;
         let mut facts = proof.facts();
         facts.push(fact("executions", "executions in the ledger, all runs", executions));
         facts.push(fact(
@@ -148,14 +145,20 @@ impl Closing<'_> {
                 "{unwitnessed} steps are recorded as finished but never ran"
             )));
         }
-        output.line(match (proof.recorded_before, proof.in_flight_run_again) {
-            (0, _) => "every step ran; stop a run half-way and start it again to see it go on".to_owned(),
-            (n, 0) => format!("proof: of {n} steps finished before this run, 0 ran again"),
-            (n, k) => format!(
-                "proof: of {n} steps finished before this run, 0 ran again; {k} that were under way at the \
-                 interruption ran again, as at-least-once means"
-            ),
-        })?;
+        output.line(conclusion(proof))?;
         Ok(())
+    }
+}
+
+/// The proof in a sentence.
+fn conclusion(proof: &Proof) -> String {
+    match (proof.recorded_before, proof.recorded_between, proof.in_flight_run_again) {
+        (0, 0, _) => "every step ran; stop a run half-way and start it again to see it go on".to_owned(),
+        (0, n, _) => format!("proof: of {n} steps that were seen finished while this run went on, 0 ran again"),
+        (n, _, 0) => format!("proof: of {n} steps finished before this run, 0 ran again"),
+        (n, _, k) => format!(
+            "proof: of {n} steps finished before this run, 0 ran again; {k} that were under way at the \
+             interruption ran again, as at-least-once means"
+        ),
     }
 }

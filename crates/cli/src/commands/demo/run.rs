@@ -3,10 +3,11 @@
 use super::activities::{self, Shop};
 use super::histories::{self, Ending, Recorded};
 use super::ledger::{Entries, Ledger};
-use super::order::{Batch, Order};
+use super::order::Batch;
 use super::progress::{Progress, Tally};
+use super::proof::{Proof, Watch};
 use super::report::{self, Closing};
-use super::{Arguments, courier, fresh, workflows};
+use super::{Arguments, fresh, workflows};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::stores::OpenStore;
@@ -15,18 +16,18 @@ use duroxide::providers::Provider;
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use perennial_bench::{Finished, Observed};
 use perennial_interpose::Interposed;
-use std::path::Path;
+use perennial_store::Store;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
-use tokio::task::JoinHandle;
 
 const TICK: Duration = Duration::from_millis(100);
 /// After so long without an ending, the histories are read again, in case one was missed.
 const STALLED: Duration = Duration::from_secs(3);
 const GRACE_MS: u64 = 2_000;
 
-/// What the runtime and the courier tell the demo.
+/// What the runtime and the activities tell the demo.
 enum News {
     Finished(Finished),
     Problem(String),
@@ -36,38 +37,32 @@ enum News {
 struct Start {
     batch: Batch,
     recorded: Recorded,
+    /// The ledger, read after the histories.
     entries: Entries,
-    run: u32,
 }
 
 /// Runs the demo.
-pub async fn on_store(
-    store: &OpenStore,
-    ledger_path: &Path,
-    arguments: &Arguments,
-    output: &mut Output,
-) -> Result<(), CliError> {
+pub async fn on_store(store: &OpenStore, arguments: &Arguments, output: &mut Output) -> Result<(), CliError> {
     let provider = store.provider();
+    let records = store.records()?;
     if arguments.fresh {
-        fresh::wipe(&provider, ledger_path, arguments.yes, output).await?;
+        fresh::wipe(&provider, &*records, arguments.yes, output).await?;
     }
-    let start = find_start(provider.as_ref(), ledger_path, arguments, output).await?;
-    report::opening(output, &start.batch, start.run, &start.recorded, &start.entries)?;
-
-    let (couriers, bookings) = mpsc::unbounded_channel();
-    for order in &start.recorded.unanswered {
-        // The receiver is still here.
-        let _ = couriers.send(*order);
-    }
-    let shop = Arc::new(Shop {
-        ledger: Ledger::begin(ledger_path, start.run)?,
-        couriers,
-        step: Duration::from_millis(arguments.step_ms),
-    });
+    let start = find_start(provider.as_ref(), &*records, arguments, output).await?;
+    let ledger = Ledger::begin(Arc::clone(&records)).await?;
+    let run = ledger.run();
+    report::opening(output, &start.batch, run, &start.recorded, &start.entries)?;
 
     let (sender, mut news) = mpsc::unbounded_channel();
+    let shop = Arc::new(Shop {
+        ledger,
+        step: Duration::from_millis(arguments.step_ms),
+        problem: Box::new({
+            let sender = sender.clone();
+            move |problem| drop(sender.send(News::Problem(problem)))
+        }),
+    });
     let observed = Observed::new(provider, {
-        let sender = sender.clone();
         // Nobody listens any more when the demo is being stopped.
         move |finished| drop(sender.send(News::Finished(finished)))
     });
@@ -80,28 +75,20 @@ pub async fn on_store(
         options(),
     )
     .await;
-    let courier = tokio::spawn(courier::run(
-        Client::new(Arc::clone(&observed_store)),
-        bookings,
-        move |problem| {
-            drop(sender.send(News::Problem(problem)));
-        },
-    ));
-    let watched = watch(&observed, &start, &mut news, output).await;
+    let watched = watch(&observed, &*records, &start, &mut news, output).await;
     let elapsed = begun.elapsed();
     runtime.shutdown(Some(GRACE_MS)).await;
-    drop(shop);
-    stop(courier).await;
 
-    let batch = watched?;
+    let (batch, seen) = watched?;
     let recorded = histories::scan(observed_store.as_ref(), batch).await?;
-    let entries = Entries::read(ledger_path)?;
+    let entries = Entries::read(&*records, batch.number).await?;
     let closing = Closing {
         batch,
-        run: start.run,
+        run,
         before: &start.recorded,
         after: &recorded,
         entries: &entries,
+        proof: Proof::new(&start.recorded.steps, &start.entries, seen, &entries),
         elapsed,
         counts: observed.counts(),
     };
@@ -110,32 +97,19 @@ pub async fn on_store(
 
 /// Finds the batch to go on with, or the number of a new one.
 async fn find_start(
-    store: &dyn Provider,
-    ledger_path: &Path,
+    provider: &dyn Provider,
+    records: &dyn Store,
     arguments: &Arguments,
     output: &mut Output,
 ) -> Result<Start, CliError> {
-    let last = histories::last_batch(store).await?;
-    let mut entries = Entries::read(ledger_path)?;
-    if last.is_none() && entries.runs() > 0 {
-        output.line(format!(
-            "the store holds no demo; the ledger {} of another one is begun anew",
-            ledger_path.display()
-        ))?;
-        std::fs::remove_file(ledger_path)
-            .map_err(|e| CliError::failed(&format!("remove the ledger {}", ledger_path.display()), e))?;
-        entries = Entries::default();
-    }
-    let run = entries.runs() + 1;
     let mut number = 1;
-    if let Some(batch) = last {
-        let recorded = histories::scan(store, batch).await?;
-        if recorded.ended.len() < batch.orders as usize {
+    if let Some(batch) = histories::last_batch(provider).await? {
+        let recorded = histories::scan(provider, batch).await?;
+        if !recorded.is_complete(batch) {
             return Ok(Start {
                 batch,
                 recorded,
-                entries,
-                run,
+                entries: Entries::read(records, batch.number).await?,
             });
         }
         output.line(format!(
@@ -152,18 +126,19 @@ async fn find_start(
     Ok(Start {
         batch,
         recorded: Recorded::default(),
-        entries,
-        run,
+        // Another process may have begun the same batch by now.
+        entries: Entries::read(records, number).await?,
     })
 }
 
-/// Places the batch, if that was not done, and watches until all its orders have ended.
+/// Places the batch, if that was not done, and watches until all its orders have ended, here or in other processes.
 async fn watch(
     observed: &Arc<Interposed<Observed>>,
+    records: &dyn Store,
     start: &Start,
     news: &mut UnboundedReceiver<News>,
     output: &mut Output,
-) -> Result<Batch, CliError> {
+) -> Result<(Batch, Watch), CliError> {
     let mut batch = start.batch;
     let client = Client::new(Arc::clone(observed) as Arc<dyn Provider>);
     // A start that is already there is ignored by the runtime, so this needs no care after a crash.
@@ -175,16 +150,20 @@ async fn watch(
     let mut placed = false;
     let mut progress = Progress::new(output);
     let mut ended = start.recorded.ended.clone();
+    let mut answered: HashSet<String> = start.recorded.answered.clone();
+    let mut seen = Watch::new(start.recorded.steps.clone(), start.entries.clone());
     let mut heard = Instant::now();
     let mut stop = std::pin::pin!(crate::stop::requested());
     let mut ticks = tokio::time::interval(TICK);
-    while !placed || ended.len() < batch.orders as usize {
+    while !placed || !histories::is_complete(batch, &ended, &answered) {
         tokio::select! {
             told = news.recv() => match told {
                 Some(News::Finished(finished)) => {
                     heard = Instant::now();
-                    if Order::is_instance(&finished.instance) {
+                    if batch.has_order(&finished.instance) {
                         ended.insert(finished.instance, Ending::of(finished.completed, &finished.output));
+                    } else if batch.has_courier(&finished.instance) {
+                        answered.insert(finished.instance);
                     }
                 }
                 Some(News::Problem(problem)) => {
@@ -202,7 +181,9 @@ async fn watch(
                 }
                 if heard.elapsed() > STALLED {
                     heard = Instant::now();
-                    ended = histories::scan(observed.as_ref(), batch).await?.ended;
+                    let found = histories::scan(observed.as_ref(), batch).await?;
+                    seen.look(found.steps, Entries::read(records, batch.number).await?);
+                    (ended, answered) = (found.ended, found.answered);
                 }
                 progress.show(output, batch.orders, Tally::of(ended.values()), observed.counts())?;
             }
@@ -214,7 +195,7 @@ async fn watch(
         }
     }
     progress.clear();
-    Ok(batch)
+    Ok((batch, seen))
 }
 
 fn options() -> RuntimeOptions {
@@ -226,10 +207,4 @@ fn options() -> RuntimeOptions {
         worker_lock_renewal_buffer: Duration::from_secs(3),
         ..RuntimeOptions::default()
     }
-}
-
-async fn stop(task: JoinHandle<()>) {
-    task.abort();
-    // It was told to end; how it did so does not matter.
-    let _ = task.await;
 }

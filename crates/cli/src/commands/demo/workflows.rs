@@ -1,4 +1,4 @@
-//! The workflows: a batch places orders, an order is paid, packed and shipped, and undone if shipping fails.
+//! The workflows: a batch places orders, an order is paid, packed and shipped by a courier, and undone if he refuses.
 
 use super::order::{Action, Batch, Order, PAYMENT_ATTEMPTS};
 use duroxide::{OrchestrationContext, OrchestrationRegistry};
@@ -8,8 +8,10 @@ use std::time::Duration;
 pub const PLACE_BATCH: &str = "place-batch";
 const ORDER: &str = "order";
 const SHIPPING: &str = "shipping";
-/// The queue in which a shipping workflow finds the courier's answer.
+/// The workflow of a courier who was booked.
 pub const COURIER: &str = "courier";
+/// The queue in which a shipping workflow finds the courier's answer.
+pub const ANSWERS: &str = "courier";
 
 /// How an order ended.
 pub const DELIVERED: &str = "delivered";
@@ -26,6 +28,7 @@ pub fn registry() -> OrchestrationRegistry {
         .register_typed(PLACE_BATCH, place_batch)
         .register_typed(ORDER, order)
         .register_typed(SHIPPING, shipping)
+        .register_typed(COURIER, courier)
         .build()
 }
 
@@ -88,12 +91,18 @@ async fn charge(ctx: &OrchestrationContext, order: Order) -> Result<(), String> 
 
 async fn shipping(ctx: OrchestrationContext, order: Order) -> Result<String, String> {
     perform(&ctx, order, Action::BookCourier, 1).await?;
-    let answer = ctx.dequeue_event(COURIER).await;
+    let answer = ctx.dequeue_event(ANSWERS).await;
     if answer != CONFIRMED {
         return Err(format!("the courier {answer} the parcel"));
     }
     perform(&ctx, order, Action::HandOver, 1).await?;
     Ok(answer)
+}
+
+/// The courier decides in his own time, whatever becomes of the process that booked him.
+async fn courier(ctx: OrchestrationContext, order: Order) -> Result<(), String> {
+    ctx.schedule_timer(Duration::from_millis(order.courier_ms())).await;
+    perform(&ctx, order, Action::AnswerBooking, 1).await
 }
 
 async fn perform(ctx: &OrchestrationContext, order: Order, action: Action, part: u32) -> Result<(), String> {
