@@ -93,7 +93,28 @@ impl OpenError {
     pub(crate) fn from_request(account: &crate::Account, error: &CosmosError) -> Self {
         match u16::from(error.status().status_code()) {
             404 => account.not_found(),
+            _ if is_refused(error) => account.failed(Error::Unavailable(nobody_listens(account))),
             _ => account.failed(crate::failure::meaning(error)),
         }
+    }
+}
+
+/// Whether nobody takes connections at the address.
+fn is_refused(error: &CosmosError) -> bool {
+    let sources = std::iter::successors(std::error::Error::source(error), |source| source.source());
+    let mut causes = sources.filter_map(|source| source.downcast_ref::<std::io::Error>());
+    causes.any(|cause| cause.kind() == std::io::ErrorKind::ConnectionRefused)
+}
+
+fn nobody_listens(account: &crate::Account) -> String {
+    match account.is_local() {
+        true => {
+            let port = account.url().port_or_known_default().unwrap_or_default();
+            format!(
+                "connection refused, nothing listens there; is the emulator running? Start it with `perennial cosmos \
+                 emulator --port {port}`"
+            )
+        }
+        false => "connection refused, nothing listens there; check the name of the account and the network".to_owned(),
     }
 }

@@ -8,27 +8,41 @@ use azure_data_cosmos::AccountReference;
 use azure_identity::{
     ClientSecretCredential, DeveloperToolsCredential, ManagedIdentityCredential, WorkloadIdentityCredential,
 };
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The key of every emulator. It is published, hence no secret.
 const EMULATOR_KEY: &str = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 
 /// The account, with whatever there is to be let in.
-pub(crate) fn reference(account: &Account) -> Result<AccountReference, OpenError> {
-    let endpoint = account.url().clone().into();
-    Ok(match &account.credential {
-        Credential::Key(key) => AccountReference::with_authentication_key(endpoint, key.clone()),
-        Credential::Token(token) => AccountReference::with_credential(endpoint, Arc::clone(token)),
-        Credential::Ambient => match variable(KEY_VARIABLE) {
-            Some(key) => AccountReference::with_authentication_key(endpoint, Secret::new(key)),
-            // Without encryption there are only emulators on this machine, and none of them knows Entra ID.
-            None if account.url().scheme() == "http" => {
-                AccountReference::with_authentication_key(endpoint, Secret::new(EMULATOR_KEY))
-            }
-            None => AccountReference::with_credential(endpoint, Arc::new(Chain::new()?)),
-        },
-    })
+pub(crate) struct Access {
+    pub(crate) reference: AccountReference,
+    /// The identities that are tried, if nobody has said which to use.
+    pub(crate) chain: Option<Arc<Chain>>,
+}
+
+impl Access {
+    /// Finds out how to be let in.
+    pub(crate) fn find(account: &Account) -> Result<Self, OpenError> {
+        let endpoint = account.url().clone().into();
+        let mut chain = None;
+        let reference = match &account.credential {
+            Credential::Key(key) => AccountReference::with_authentication_key(endpoint, key.clone()),
+            Credential::Token(token) => AccountReference::with_credential(endpoint, Arc::clone(token)),
+            Credential::Ambient => match variable(KEY_VARIABLE) {
+                Some(key) => AccountReference::with_authentication_key(endpoint, Secret::new(key)),
+                // Without encryption there are only emulators on this machine, and none of them knows Entra ID.
+                None if account.url().scheme() == "http" => {
+                    AccountReference::with_authentication_key(endpoint, Secret::new(EMULATOR_KEY))
+                }
+                None => {
+                    let identities = chain.insert(Arc::new(Chain::new()?));
+                    AccountReference::with_credential(endpoint, Arc::clone(identities) as Arc<dyn TokenCredential>)
+                }
+            },
+        };
+        Ok(Self { reference, chain })
+    }
 }
 
 /// Whether it is a key that lets this program in.
@@ -47,15 +61,24 @@ fn variable(name: &str) -> Option<String> {
 
 /// Identities of Entra ID, tried in turn until one gives a token; that one is kept to.
 #[derive(Debug)]
-struct Chain {
+pub(crate) struct Chain {
     sources: Vec<(&'static str, Arc<dyn TokenCredential>)>,
     chosen: AtomicUsize,
+    /// The names of all of them, once none has given a token.
+    tried: OnceLock<String>,
 }
 
 /// No source was chosen yet.
 const NONE: usize = usize::MAX;
 
 impl Chain {
+    /// That there is nothing to be let in with, if that turned out. To the SDK it is a refusal like any other.
+    pub(crate) fn failure(&self) -> Option<OpenError> {
+        self.tried.get().map(|tried| OpenError::NoCredentials {
+            why: format!("{KEY_VARIABLE} is not set, and no identity gave a token (tried: {tried})"),
+        })
+    }
+
     fn new() -> Result<Self, OpenError> {
         let mut sources: Vec<(&'static str, Arc<dyn TokenCredential>)> = Vec::new();
         if let (Some(tenant), Some(client), Some(secret)) = (
@@ -91,6 +114,7 @@ impl Chain {
             false => Ok(Self {
                 sources,
                 chosen: AtomicUsize::new(NONE),
+                tried: OnceLock::new(),
             }),
         }
     }
@@ -123,10 +147,9 @@ impl TokenCredential for Chain {
                 Err(_) => tried.push(*name),
             }
         }
-        let message = format!(
-            "no identity gave a token (tried: {}); set {KEY_VARIABLE}, or give this program an identity",
-            tried.join(", ")
-        );
+        let tried = self.tried.get_or_init(|| tried.join(", "));
+        let message =
+            format!("no identity gave a token (tried: {tried}); set {KEY_VARIABLE}, or give this program an identity");
         Err(azure_core::Error::with_message(
             azure_core::error::ErrorKind::Credential,
             message,

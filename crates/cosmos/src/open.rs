@@ -66,7 +66,7 @@ pub(crate) async fn within<T>(
 /// A client of the account. Each has its own connections, so that it lives as long as the runtime that opened it.
 pub(crate) async fn client(account: &Account, settings: &Settings) -> Result<CosmosClient, OpenError> {
     let failed = |error: CosmosError| OpenError::from_request(account, &error);
-    let reference = identity::reference(account)?;
+    let access = identity::Access::find(account)?;
     let validation = match settings.trust_local_emulator && account.is_local() {
         true => ServerCertificateValidation::RequiredUnlessEmulator,
         false => ServerCertificateValidation::Required,
@@ -86,9 +86,12 @@ pub(crate) async fn client(account: &Account, settings: &Settings) -> Result<Cos
         builder = builder.with_user_agent_suffix(suffix);
     }
     builder
-        .build(reference, RoutingStrategy::PreferredRegions(regions.collect()))
+        .build(access.reference, RoutingStrategy::PreferredRegions(regions.collect()))
         .await
-        .map_err(failed)
+        .map_err(|error| {
+            let no_credentials = access.chain.and_then(|chain| chain.failure());
+            no_credentials.unwrap_or_else(|| failed(error))
+        })
 }
 
 fn options(settings: &Settings) -> OperationOptions {

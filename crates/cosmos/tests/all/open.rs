@@ -99,6 +99,54 @@ async fn the_key_may_stand_in_the_environment() {
     }
 }
 
+/// Whatever the machine has of keys and identities, this process has none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_any_credentials_it_says_so_and_how_to_give_some() {
+    let nowhere = tempfile::tempdir().unwrap();
+    // Nothing is listening for HTTPS there, but a token is needed before anybody is asked.
+    let url = "cosmos://emulator/db/perennial?endpoint=https://127.0.0.1:9";
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child
+        .args(["open::child", "--exact", "--nocapture"])
+        .env_clear()
+        .env("PATH", nowhere.path())
+        .env("HOME", nowhere.path())
+        .env("PERENNIAL_TEST_URL", url);
+    let output = child.output().unwrap();
+    let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(told.contains("NoCredentials"), "{told}");
+    assert!(told.contains("PERENNIAL_COSMOS_KEY is not set"), "{told}");
+    assert!(told.contains("managed identity"), "{told}");
+    let why = "PERENNIAL_COSMOS_KEY is not set".to_owned();
+    let shown = OpenError::NoCredentials { why }.to_string();
+    assert!(shown.contains("set PERENNIAL_COSMOS_KEY to the account's key") && shown.contains("az login"));
+    assert!(!told.contains("check that the account key"), "{told}");
+}
+
+#[tokio::test]
+async fn an_emulator_that_does_not_run_is_told_with_how_to_start_it() {
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let account = Account::parse(&format!("cosmos+http://127.0.0.1:{port}/db/perennial")).unwrap();
+    for told in [
+        error(&account, &Settings::default()).await,
+        init(&account, Throughput::Serverless, &Settings::default())
+            .await
+            .unwrap_err(),
+    ] {
+        let told = told.to_string();
+        let start = format!("perennial cosmos emulator --port {port}");
+        for words in ["connection refused", "is the emulator running?", &start] {
+            assert!(told.contains(words), "{told}");
+        }
+        assert!(!told.contains("503"), "{told}");
+    }
+}
+
 #[tokio::test]
 async fn a_container_of_somebody_else_is_left_alone() {
     let bed = Bed::new().await;

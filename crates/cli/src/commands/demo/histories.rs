@@ -75,22 +75,23 @@ pub async fn placed(store: &dyn Provider, number: u32) -> Result<Option<Batch>, 
 pub async fn scan(store: &dyn Provider, batch: Batch) -> Result<Recorded, CliError> {
     let mut recorded = Recorded::default();
     for order in batch.orders() {
-        let history = read(store, &order.instance()).await?;
+        let (instance, shipping, courier) = (order.instance(), order.shipping(), order.courier());
+        let (history, shipping, answer) =
+            tokio::try_join!(read(store, &instance), read(store, &shipping), read(store, &courier))?;
         if history.is_empty() {
             continue;
         }
-        recorded.take_steps(&history);
+        for history in [&history, &shipping, &answer] {
+            recorded.take_steps(history);
+        }
         match ending(&history) {
             Some(ending) => {
-                recorded.ended.insert(order.instance(), ending);
+                recorded.ended.insert(instance, ending);
             }
             None => recorded.in_flight += 1,
         }
-        recorded.take_steps(&read(store, &order.shipping()).await?);
-        let courier = read(store, &order.courier()).await?;
-        recorded.take_steps(&courier);
-        if ending(&courier).is_some() {
-            recorded.answered.insert(order.courier());
+        if ending(&answer).is_some() {
+            recorded.answered.insert(courier);
         }
     }
     Ok(recorded)

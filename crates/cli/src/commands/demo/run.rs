@@ -180,10 +180,10 @@ async fn watch(
                     batch = found.unwrap_or(batch);
                 }
                 if heard.elapsed() > STALLED {
-                    heard = Instant::now();
                     let found = histories::scan(observed.as_ref(), batch).await?;
                     seen.look(found.steps, Entries::read(records, batch.number).await?);
                     (ended, answered) = (found.ended, found.answered);
+                    heard = Instant::now();
                 }
                 progress.show(output, batch.orders, Tally::of(ended.values()), observed.counts())?;
             }
