@@ -112,7 +112,7 @@ impl Core {
         let response = match self.container.execute_transactional_batch(batch, None).await {
             Ok(response) => response,
             Err(error) => {
-                self.meter.add("commit", error.diagnostics().as_deref());
+                self.meter.add(commit.operation, error.diagnostics().as_deref());
                 let doubt = Doubt::after_failure(&error);
                 return match refused_whole(commit, &error) {
                     Some(sent) => Reply { sent, doubt },
@@ -121,7 +121,7 @@ impl Core {
             }
         };
         let told = response.diagnostics();
-        self.meter.add("commit", Some(&told));
+        self.meter.add(commit.operation, Some(&told));
         let doubt = Doubt::after_answer(&told);
         let sent = match response.into_model() {
             Ok(model) => read(commit, model.results()),

@@ -1,7 +1,9 @@
 //! What all operations of a store share.
 
 use crate::document;
+use crate::doubt::Doubts;
 use crate::lineage::Lineage;
+use crate::settings::Timing;
 use crate::tally::Tally;
 use crate::usage::Meter;
 use azure_core::Uuid;
@@ -20,6 +22,8 @@ pub(crate) struct Core {
     pub(crate) meter: Meter,
     pub(crate) signals: SignalSender,
     pub(crate) tally: Tally,
+    pub(crate) doubts: Doubts,
+    pub(crate) timing: Timing,
     pub(crate) lineage: Lineage,
     /// What no other handle's commits begin with.
     pub(crate) handle: String,
@@ -33,13 +37,15 @@ pub(crate) struct Core {
 pub(crate) type Running = OwnedRwLockReadGuard<()>;
 
 impl Core {
-    pub(crate) fn new(container: ContainerClient) -> Self {
+    pub(crate) fn new(container: ContainerClient, timing: Timing) -> Self {
         let handle = format!("{:016x}", Uuid::new_v4().as_u64_pair().0);
         Self {
             container,
             meter: Meter::default(),
             signals: SignalSender::new(SIGNALS),
             tally: Tally::new(&handle),
+            doubts: Doubts::default(),
+            timing,
             lineage: Lineage::default(),
             handle,
             commits: AtomicU64::new(0),

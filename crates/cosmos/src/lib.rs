@@ -28,7 +28,7 @@
 //! | scan | 1 for each page of the service (up to 4 MB) |
 //! | due | 1 for each physical partition |
 //! | list | 1 for each physical partition at most, until the page has something |
-//! | totals | 1, and 1 every few seconds while they change |
+//! | totals | 1, and 1 every few seconds while they change, 1 before they do and 1 when they have stopped |
 //!
 //! A commit whose reply was lost takes 1 more, to find out what became of it: every document carries the id of the commit
 //! that wrote it.
@@ -39,6 +39,7 @@ mod commit;
 mod container;
 mod core;
 mod document;
+mod doubt;
 mod due;
 mod error;
 mod failure;

@@ -5,44 +5,80 @@ use crate::document::{WITHOUT_BODY, safe};
 use crate::query::{Sql, Want};
 use azure_data_cosmos::FeedScope;
 use azure_data_cosmos::feed::ContinuationToken;
-use perennial_store::{Cursor, ListFilter, ListPage, Listed, Result};
+use azure_data_cosmos::options::ReadConsistencyStrategy;
+use perennial_store::{Cursor, ListFilter, ListPage, Listed, Record, RecordPage, Result};
 
 impl Core {
     /// One query over all partitions, physical partition by physical partition. A page may hold fewer than it may.
     pub(crate) async fn list(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<ListPage> {
+        let found = self.page(filter, after, limit, Wanted::Keys).await?;
+        let entries = found.records.into_iter().filter_map(|record| {
+            Some(Listed {
+                listing: record.listing?,
+                key: record.key,
+                version: record.version,
+            })
+        });
+        Ok(ListPage {
+            entries: entries.collect(),
+            next: found.next,
+        })
+    }
+
+    /// The same with bodies, and as new as what was last committed.
+    pub(crate) async fn list_records(
+        &self,
+        filter: &ListFilter,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<RecordPage> {
+        self.page(filter, after, limit, Wanted::Records).await
+    }
+
+    async fn page(
+        &self,
+        filter: &ListFilter,
+        after: Option<&Cursor>,
+        limit: usize,
+        wanted: Wanted,
+    ) -> Result<RecordPage> {
         if limit == 0 {
-            return Ok(ListPage::default());
+            return Ok(RecordPage::default());
         }
+        let with_body = wanted == Wanted::Records;
         let want = Want {
             operation: "list",
             scope: FeedScope::full_container(),
             page: limit,
-            consistency: None,
+            consistency: with_body.then_some(ReadConsistencyStrategy::LatestCommitted),
         };
         let from = after.map(|cursor| ContinuationToken::from_string(cursor.0.clone()));
-        let mut rows = self.ask_from(question(filter)?, want, from).await?;
+        let mut rows = self.ask_from(question(filter, with_body)?, want, from).await?;
         while let Some(page) = rows.next_page().await? {
-            let records = page.iter().filter_map(|row| self.understood(row, false));
-            let entries: Vec<Listed> = records
-                .filter_map(|record| {
-                    Some(Listed {
-                        listing: record.listing.filter(|listing| filter.matches(listing))?,
-                        key: record.key,
-                        version: record.version,
-                    })
-                })
-                .collect();
-            if !entries.is_empty() {
+            let records = page.iter().filter_map(|row| self.understood(row, with_body));
+            let is_wanted = |record: &Record| record.listing.as_ref().is_some_and(|listing| filter.matches(listing));
+            let records: Vec<Record> = records.filter(is_wanted).collect();
+            if !records.is_empty() {
                 let next = Some(Cursor(rows.position()?.as_str().to_owned()));
-                return Ok(ListPage { entries, next });
+                return Ok(RecordPage { records, next });
             }
         }
-        Ok(ListPage::default())
+        Ok(RecordPage::default())
     }
 }
 
-fn question(filter: &ListFilter) -> Result<Sql> {
-    let mut sql = Sql::new(&format!("SELECT {WITHOUT_BODY} FROM c"));
+/// How much of each record is wanted.
+#[derive(PartialEq)]
+enum Wanted {
+    Keys,
+    Records,
+}
+
+fn question(filter: &ListFilter, with_body: bool) -> Result<Sql> {
+    let mut sql = match with_body {
+        true => Sql::new("SELECT * FROM c"),
+        false => Sql::new(&format!("SELECT {WITHOUT_BODY} FROM c")),
+    };
     sql.demand_with("c.kind = ?", &filter.kind)?;
     if let Some(status) = &filter.status {
         sql.demand_with("c.status = ?", status)?;

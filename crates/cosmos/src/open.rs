@@ -2,7 +2,7 @@
 
 use crate::container::{Flaw, flaw};
 use crate::core::Core;
-use crate::settings::Consistency;
+use crate::settings::{Consistency, Timing};
 use crate::{Account, CosmosStore, OpenError, Settings, format, identity};
 use azure_data_cosmos::options::{
     BinaryEncodingOptions, ConnectionPoolOptions, EndToEndOperationLatencyPolicy, OperationOptions,
@@ -19,7 +19,10 @@ const OPENING_CALLS: u32 = 4;
 /// Opens the store in a container that [`init`](crate::init) has made, and looks whether it is as it must be.
 pub async fn open(account: Account, settings: Settings) -> Result<CosmosStore, OpenError> {
     let container = within(&account, &settings, connect(&account, &settings)).await?;
-    Ok(CosmosStore::new(Core::new(container), settings.tally_interval))
+    Ok(CosmosStore::new(
+        Core::new(container, Timing::of(&settings)),
+        settings.tally_interval,
+    ))
 }
 
 async fn connect(account: &Account, settings: &Settings) -> Result<ContainerClient, OpenError> {

@@ -76,6 +76,8 @@ impl Step {
 
 /// A commit that obeys the limits, as documents.
 pub(crate) struct Prepared {
+    /// What it is counted as.
+    pub(crate) operation: &'static str,
     /// The id that its documents carry.
     pub(crate) commit: String,
     /// The partition, encoded.
@@ -93,6 +95,7 @@ pub(crate) fn prepare(commit: Commit, id: String, lineage: &Lineage) -> Result<P
     check(&commit)?;
     let partition = commit.ops.first().map(|op| op.key().partition.clone());
     let mut prepared = Prepared {
+        operation: "commit",
         commit: id,
         partition: partition.map_or_else(String::new, |partition| names::partition(partition.as_str()).encoded),
         steps: Vec::with_capacity(commit.ops.len()),

@@ -28,6 +28,9 @@ pub struct Settings {
     pub preferred_regions: Vec<String>,
     /// How often totals are written, if they have changed.
     pub tally_interval: Duration,
+    /// After how long without a change this handle's totals are marked as complete. A process that dies before makes others
+    /// count anew: those who ask for totals, half a minute later at the earliest.
+    pub tally_settling: Duration,
     /// Whether the certificate of an emulator on this machine may be self-signed. Of any other server it never may.
     pub trust_local_emulator: bool,
 }
@@ -39,7 +42,38 @@ impl Default for Settings {
             consistency: Consistency::Session,
             preferred_regions: Vec::new(),
             tally_interval: Duration::from_secs(5),
+            tally_settling: Duration::from_secs(60),
             trust_local_emulator: false,
         }
+    }
+}
+
+/// When this handle's document of totals is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timing {
+    interval: Duration,
+    settling: Duration,
+}
+
+/// So many intervals may pass before somebody who should have written is taken for dead.
+const LATE: u32 = 6;
+
+impl Timing {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        Self {
+            interval: settings.tally_interval,
+            settling: settings.tally_settling,
+        }
+    }
+
+    /// How long nothing must have changed before totals are settled.
+    pub(crate) fn settle_ms(self) -> u64 {
+        u64::try_from(self.settling.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// How long after a write others wait for the next one.
+    pub(crate) fn vouch_ms(self) -> u64 {
+        let late = self.interval.saturating_mul(LATE).saturating_add(self.settling);
+        u64::try_from(late.as_millis()).unwrap_or(u64::MAX)
     }
 }

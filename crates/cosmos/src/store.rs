@@ -5,8 +5,8 @@ use crate::prepare::{LIMITS, Prepared, prepare};
 use crate::{Run, Usage, tally};
 use async_trait::async_trait;
 use perennial_store::{
-    Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, Key, Limits, ListFilter, ListPage, Record, Result,
-    ScanPage, ScanQuery, Sharing, Signals, Store, on_one_runtime,
+    Commit, Committed, Counted, Counter, Cursor, Doubt, DuePage, DueQuery, Error, Key, Limits, ListFilter, ListPage,
+    Record, RecordPage, Result, ScanPage, ScanQuery, Sharing, Signals, Store, Totals, on_one_runtime,
 };
 use std::future::Future;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ use std::sync::Arc;
 ///   is Session or weaker; a commit's conditions always see the truth, and what is read after a commit is at least as
 ///   new as that.
 /// * [`tally`](Store::tally) is exact for commits of this handle and of those that were closed; of others it lags a few
-///   seconds, and what a process counted in the last seconds before it was killed is lost.
+///   seconds. What a process counted in the last seconds before it was killed is missing:
+///   [`totals`](Store::totals) tells of that within a minute and a half, and [`settle`](Store::settle) takes a count.
 /// * [`signals`](Store::signals) tell of this handle's commits only.
 #[derive(Clone)]
 pub struct CosmosStore {
@@ -60,8 +61,20 @@ impl std::fmt::Debug for CosmosStore {
 async fn run(core: Arc<Core>, mut prepared: Prepared) -> Result<Committed> {
     let counted = std::mem::take(&mut prepared.tally);
     let lanes = std::mem::take(&mut prepared.lanes);
-    let committed = core.apply(prepared).await?;
-    core.tally.add(counted);
+    let committed = match counted.is_empty() {
+        true => core.apply(prepared).await?,
+        false => {
+            let counting = core.begin_counting().await;
+            let outcome = core.apply(prepared).await;
+            match &outcome {
+                Ok(_) => counting.add(counted),
+                // Somebody above may yet find out that it happened; what it counted is not known here.
+                Err(Error::UnknownOutcome(_)) => counting.doubt(),
+                Err(_) => {}
+            }
+            outcome?
+        }
+    };
     for lane in &lanes {
         core.signals.placed(lane);
     }
@@ -126,9 +139,24 @@ impl Store for CosmosStore {
         ask(self.core.list(filter, after, limit)).await
     }
 
+    async fn list_records(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<RecordPage> {
+        self.core.check_open()?;
+        ask(self.core.list_records(filter, after, limit)).await
+    }
+
     async fn tally(&self) -> Result<Vec<(Counter, i64)>> {
         self.core.check_open()?;
+        ask(self.core.totals()).await.map(|totals| totals.sums)
+    }
+
+    async fn totals(&self) -> Result<Totals> {
+        self.core.check_open()?;
         ask(self.core.totals()).await
+    }
+
+    async fn settle(&self, doubt: &Doubt, counted: &Counted) -> Result<bool> {
+        let _running = self.core.start().await?;
+        self.core.settle_doubt(doubt, counted).await
     }
 
     fn signals(&self) -> Signals {

@@ -5,42 +5,70 @@ use crate::due::skipped;
 use crate::prepare::{Action, Prepared, Step};
 use crate::query::{Sql, Want};
 use crate::runs::{KEPT, Run, together};
-use crate::tally::Sums;
+use crate::tally::{Counting, Sums, Tally, Unwritten};
 use azure_core::http::Etag;
 use azure_data_cosmos::FeedScope;
 use azure_data_cosmos::options::ReadConsistencyStrategy;
-use perennial_store::{Clock, Counter, Error, Result, SystemClock};
+use perennial_store::{Clock, ConflictReason, Counter, Error, Result, SystemClock};
 use serde::{Deserialize, Serialize};
 
 /// The partition of totals. No name of a partition is encoded so.
 const PARTITION: &str = "%tally";
 /// The document of those who have left.
-const COMMON: &str = "common";
+pub(crate) const COMMON: &str = "common";
 /// More documents than this are put together.
 const MANY: usize = 32;
-/// A handle that has not written for so long may be gone.
-const OLD_MS: u64 = 60 * 60 * 1000;
+/// A handle that has not written for so long may be gone, unless its document says otherwise.
+pub(crate) const OLD_MS: u64 = 60 * 60 * 1000;
 /// How often somebody who is in the way is waited for.
 const TRIES: usize = 8;
 
+fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
+/// A document of totals: a handle's own, or the common one.
 #[derive(Serialize, Deserialize)]
-struct Totals {
-    id: String,
+pub(crate) struct Totals {
+    pub(crate) id: String,
     partition: String,
     commit: String,
     /// When it was written, in milliseconds since the Unix epoch.
-    written: u64,
-    totals: Sums,
+    pub(crate) written: u64,
+    pub(crate) totals: Sums,
+    /// Whether nothing is missing in it, and nothing will be before it is written again. Of the common one: whether it is
+    /// known to be right.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) settled: bool,
+    /// Until when its handle writes it again, if it is not settled and the handle lives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) until: Option<u64>,
+    /// Whether the totals may be wrong because of its handle, though that lives.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) doubt: bool,
+    /// In the common one, while the totals are in doubt: what was counted last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) count: Option<Count>,
     /// What the handle that writes it has cost; in the common one, what those who have left had cost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    runs: Vec<Run>,
+    pub(crate) runs: Vec<Run>,
     #[serde(rename = "_etag", skip_serializing)]
-    etag: Option<String>,
+    pub(crate) etag: Option<String>,
+}
+
+/// Totals that somebody has counted.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Count {
+    /// When that began, in milliseconds since the Unix epoch.
+    pub(crate) at: u64,
+    /// How long it took, in milliseconds.
+    pub(crate) took: u64,
+    pub(crate) totals: Sums,
 }
 
 impl Core {
     /// Everybody's totals.
-    pub(crate) async fn totals(&self) -> Result<Vec<(Counter, i64)>> {
+    pub(crate) async fn totals(&self) -> Result<perennial_store::Totals> {
         let documents = self.read_totals(None).await?;
         let is_gone = self.tally.etag().is_some() && !documents.iter().any(|document| document.id == self.tally.id);
         if is_gone {
@@ -50,13 +78,14 @@ impl Core {
         for document in documents.iter().filter(|document| document.id != self.tally.id) {
             add(&mut sums, &document.totals);
         }
+        let doubt = self.doubt(&documents);
         if documents.len() > MANY {
             self.gather(documents).await;
         }
-        Ok(sums
-            .into_iter()
-            .map(|(counter, sum)| (Counter(counter.into()), sum))
-            .collect())
+        Ok(perennial_store::Totals {
+            sums: counters(sums),
+            doubt,
+        })
     }
 
     /// What the latest handles have cost, the latest first.
@@ -77,7 +106,7 @@ impl Core {
         )
     }
 
-    async fn read_totals(&self, consistency: Option<ReadConsistencyStrategy>) -> Result<Vec<Totals>> {
+    pub(crate) async fn read_totals(&self, consistency: Option<ReadConsistencyStrategy>) -> Result<Vec<Totals>> {
         let want = Want {
             operation: "tally",
             scope: FeedScope::partition(PARTITION),
@@ -97,7 +126,22 @@ impl Core {
         Ok(documents)
     }
 
-    /// Writes this handle's sums, if they have changed.
+    /// Waits until a commit may count: until this handle's document says that more is coming. A document that cannot be
+    /// written stops no commit.
+    pub(crate) async fn begin_counting(&self) -> Counting<'_> {
+        loop {
+            if let Some(counting) = self.tally.begin() {
+                return counting;
+            }
+            let _writing = self.tally.writing.lock().await;
+            if let Err(error) = self.write(|tally| tally.opening()).await {
+                tracing::debug!(%error, "the totals could not be written; if this process dies now, they are wrong");
+            }
+            self.tally.open();
+        }
+    }
+
+    /// Writes this handle's sums, if they have changed, and that they are complete, if they have not for long.
     pub(crate) async fn write_tally(&self) -> Result<()> {
         let _writing = self.tally.writing.lock().await;
         self.write_own().await
@@ -105,22 +149,56 @@ impl Core {
 
     /// The same, for who may write.
     async fn write_own(&self) -> Result<()> {
-        while let Some(unwritten) = self.tally.unwritten() {
+        let quiet_ms = self.timing.settle_ms();
+        self.write(|tally| tally.unwritten(quiet_ms)).await
+    }
+
+    /// Writes this handle's document until it holds what it should.
+    async fn write(&self, what: impl Fn(&Tally) -> Option<Unwritten>) -> Result<()> {
+        for _ in 0..TRIES {
+            let Some(unwritten) = what(&self.tally) else {
+                return Ok(());
+            };
             let mut batch = self.batch();
-            let runs = self.run().into_iter().collect();
-            batch.write(&self.tally.id, &unwritten.sums, runs, unwritten.etag.clone())?;
+            let document = self.own_document(&batch, &unwritten);
+            batch.write(document, unwritten.etag)?;
             match self.apply(batch.0).await {
                 Ok(committed) => {
                     let tag = committed.version(0).and_then(|version| version.as_text());
-                    self.tally
-                        .wrote(unwritten.sums, tag.map(|tag| Etag::from(tag.to_owned())));
+                    self.tally.wrote(
+                        unwritten.sums,
+                        tag.map(|tag| Etag::from(tag.to_owned())),
+                        unwritten.settled,
+                    );
                     return Ok(());
                 }
-                Err(Error::Conflict { .. }) if unwritten.etag.is_some() => self.tally.moved(),
+                Err(Error::Conflict { reason, .. }) => self.look_for_own(reason).await?,
                 Err(error) => return Err(error),
             }
         }
         Ok(())
+    }
+
+    /// The document is not as it was left: somebody has taken it over, or an answer was lost.
+    async fn look_for_own(&self, reason: ConflictReason) -> Result<()> {
+        if reason != ConflictReason::Missing {
+            let documents = self.read_totals(Some(ReadConsistencyStrategy::LatestCommitted)).await?;
+            if let Some(own) = documents.into_iter().find(|document| document.id == self.tally.id) {
+                self.tally.wrote(own.totals, own.etag.map(Etag::from), own.settled);
+                return Ok(());
+            }
+        }
+        self.tally.moved();
+        Ok(())
+    }
+
+    fn own_document(&self, batch: &Batch, unwritten: &Unwritten) -> Totals {
+        let mut document = batch.document(&self.tally.id, unwritten.sums.clone());
+        document.settled = unwritten.settled;
+        document.doubt = unwritten.doubt;
+        document.until = (!unwritten.settled).then(|| document.written.saturating_add(self.timing.vouch_ms()));
+        document.runs = self.run().into_iter().collect();
+        document
     }
 
     /// Adds this handle's sums to those of the handles that have left, and deletes its document.
@@ -145,7 +223,7 @@ impl Core {
             let sums = self.tally.sums();
             let documents = self.read_totals(consistency).await?;
             let mut batch = self.batch();
-            batch.add_to_common(&documents, &sums, [run.clone()])?;
+            batch.add_to_common(&documents, &sums, [run.clone()], !self.tally.is_doubtful())?;
             if let Some(etag) = self.tally.etag() {
                 batch.delete(&self.tally.id, etag);
             }
@@ -179,7 +257,8 @@ impl Core {
             add(&mut sums, &document.totals);
         }
         let runs = left.iter().flat_map(|document| document.runs.clone());
-        let added = batch.add_to_common(&documents, &sums, runs);
+        let are_whole = left.iter().all(|document| document.settled && !document.doubt);
+        let added = batch.add_to_common(&documents, &sums, runs, are_whole);
         for document in left {
             if let Some(etag) = &document.etag {
                 batch.delete(&document.id, Etag::from(etag.clone()));
@@ -194,8 +273,9 @@ impl Core {
         }
     }
 
-    fn batch(&self) -> Batch {
+    pub(crate) fn batch(&self) -> Batch {
         Batch(Prepared {
+            operation: "tally",
             commit: self.next_commit(),
             partition: PARTITION.to_owned(),
             steps: Vec::new(),
@@ -207,23 +287,30 @@ impl Core {
 }
 
 /// Changes of documents of totals that happen together.
-struct Batch(Prepared);
+pub(crate) struct Batch(pub(crate) Prepared);
 
 impl Batch {
-    fn write(&mut self, id: &str, totals: &Sums, runs: Vec<Run>, etag: Option<Etag>) -> Result<()> {
-        let document = Totals {
+    fn document(&self, id: &str, totals: Sums) -> Totals {
+        Totals {
             id: id.to_owned(),
             partition: PARTITION.to_owned(),
             commit: self.0.commit.clone(),
             written: SystemClock.now_ms(),
-            totals: totals.clone(),
-            runs,
+            totals,
+            settled: false,
+            until: None,
+            doubt: false,
+            count: None,
+            runs: Vec::new(),
             etag: None,
-        };
+        }
+    }
+
+    fn write(&mut self, document: Totals, etag: Option<Etag>) -> Result<()> {
         let json = serde_json::value::to_raw_value(&document)
             .map_err(|error| Error::Invalid(format!("the totals cannot be written as JSON: {error}")))?;
         self.push(
-            id,
+            &document.id,
             match etag {
                 Some(etag) => Action::Replace(json, etag),
                 None => Action::Create(json),
@@ -232,18 +319,42 @@ impl Batch {
         Ok(())
     }
 
-    fn add_to_common(&mut self, documents: &[Totals], sums: &Sums, runs: impl IntoIterator<Item = Run>) -> Result<()> {
+    /// Adds to the common totals what is `whole`, or may lack something.
+    fn add_to_common(
+        &mut self,
+        documents: &[Totals],
+        sums: &Sums,
+        runs: impl IntoIterator<Item = Run>,
+        whole: bool,
+    ) -> Result<()> {
         let common = documents.iter().find(|document| document.id == COMMON);
         let mut totals = common.map(|common| common.totals.clone()).unwrap_or_default();
         add(&mut totals, sums);
-        let etag = common.and_then(|common| common.etag.clone()).map(Etag::from);
-        let known = common.map(|common| common.runs.clone()).unwrap_or_default();
-        let mut runs = together(known.into_iter().chain(runs));
-        runs.truncate(KEPT);
-        self.write(COMMON, &totals, runs, etag)
+        let settled = whole && common.is_none_or(|common| common.settled);
+        let count = common.and_then(|common| common.count.clone());
+        self.write_common(common, totals, runs, settled, count)
     }
 
-    fn delete(&mut self, id: &str, etag: Etag) {
+    /// Writes the common document over the one that was seen.
+    pub(crate) fn write_common(
+        &mut self,
+        common: Option<&Totals>,
+        totals: Sums,
+        runs: impl IntoIterator<Item = Run>,
+        settled: bool,
+        count: Option<Count>,
+    ) -> Result<()> {
+        let etag = common.and_then(|common| common.etag.clone()).map(Etag::from);
+        let known = common.map(|common| common.runs.clone()).unwrap_or_default();
+        let mut document = self.document(COMMON, totals);
+        document.runs = together(known.into_iter().chain(runs));
+        document.runs.truncate(KEPT);
+        document.settled = settled;
+        document.count = count;
+        self.write(document, etag)
+    }
+
+    pub(crate) fn delete(&mut self, id: &str, etag: Etag) {
         self.push(id, Action::Delete(etag));
     }
 
@@ -258,8 +369,14 @@ impl Batch {
     }
 }
 
-fn add(sums: &mut Sums, more: &Sums) {
+pub(crate) fn add(sums: &mut Sums, more: &Sums) {
     for (counter, sum) in more {
         *sums.entry(counter.clone()).or_default() += sum;
     }
+}
+
+/// Sums as callers know them.
+pub(crate) fn counters(sums: Sums) -> Vec<(Counter, i64)> {
+    let named = |(counter, sum): (String, i64)| (Counter(counter.into()), sum);
+    sums.into_iter().map(named).collect()
 }

@@ -1,6 +1,6 @@
 //! Finding records by their attributes.
 
-use crate::{Key, Listing, Version};
+use crate::{Key, Listing, Record, Version};
 use std::borrow::Cow;
 
 /// Where a page of a listing ended. Opaque; only the store that made it reads it.
@@ -62,6 +62,15 @@ pub struct Listed {
 pub struct ListPage {
     /// What was found, in an order that the store chooses and keeps.
     pub entries: Vec<Listed>,
+    /// Where to go on; `None` at the end.
+    pub next: Option<Cursor>,
+}
+
+/// A page of a listing, with the records themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordPage {
+    /// What was found, in an order that the store chooses and keeps.
+    pub records: Vec<Record>,
     /// Where to go on; `None` at the end.
     pub next: Option<Cursor>,
 }

@@ -1,8 +1,9 @@
 //! A store that does not give up at once: what every engine puts between itself and a database.
 
 use crate::{
-    Clock, Commit, Committed, Counter, Cursor, Draft, DuePage, DueQuery, Error, HealthWatch, Key, Limits, ListFilter,
-    ListPage, Op, Record, Result, ScanPage, ScanQuery, Sharing, Signals, Store, Version,
+    Clock, Commit, Committed, Counted, Counter, Cursor, Doubt, Draft, DuePage, DueQuery, Error, HealthWatch, Key,
+    Limits, ListFilter, ListPage, Op, Record, RecordPage, Result, ScanPage, ScanQuery, Sharing, Signals, Store, Totals,
+    Version,
 };
 use async_trait::async_trait;
 use std::future::Future;
@@ -184,6 +185,19 @@ impl Store for Patient {
 
     async fn tally(&self) -> Result<Vec<(Counter, i64)>> {
         self.patiently(|| self.inner.tally()).await
+    }
+
+    async fn list_records(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<RecordPage> {
+        self.patiently(|| self.inner.list_records(filter, after, limit)).await
+    }
+
+    async fn totals(&self) -> Result<Totals> {
+        self.patiently(|| self.inner.totals()).await
+    }
+
+    async fn settle(&self, doubt: &Doubt, counted: &Counted) -> Result<bool> {
+        // Not tried again: whoever asks next will count once more.
+        self.inner.settle(doubt, counted).await
     }
 
     fn signals(&self) -> Signals {

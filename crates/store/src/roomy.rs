@@ -11,8 +11,8 @@ pub use parts::parts_lane;
 pub use sweep::Swept;
 
 use crate::{
-    Clock, Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, HealthWatch, Key, Limits, ListFilter,
-    ListPage, Record, Result, ScanPage, ScanQuery, Sharing, Signals, Store,
+    Clock, Commit, Committed, Counted, Counter, Cursor, Doubt, DuePage, DueQuery, Error, HealthWatch, Key, Limits,
+    ListFilter, ListPage, Record, RecordPage, Result, ScanPage, ScanQuery, Sharing, Signals, Store, Totals,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -181,6 +181,29 @@ impl Store for Roomy {
 
     async fn tally(&self) -> Result<Vec<(Counter, i64)>> {
         self.inner.tally().await
+    }
+
+    async fn list_records(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<RecordPage> {
+        let mut page = self.inner.list_records(filter, after, limit).await?;
+        if !self.is_idle() {
+            let mut records = Vec::with_capacity(page.records.len());
+            for record in page.records {
+                match stub::Stub::decode(&record.key, &record.body) {
+                    Ok(None) => records.push(record),
+                    _ => records.extend(self.get_whole(&record.key).await?),
+                }
+            }
+            page.records = records;
+        }
+        Ok(page)
+    }
+
+    async fn totals(&self) -> Result<Totals> {
+        self.inner.totals().await
+    }
+
+    async fn settle(&self, doubt: &Doubt, counted: &Counted) -> Result<bool> {
+        self.inner.settle(doubt, counted).await
     }
 
     fn signals(&self) -> Signals {

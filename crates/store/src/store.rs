@@ -1,8 +1,8 @@
 //! The trait that every store implements.
 
 use crate::{
-    Commit, Committed, Counter, Cursor, DuePage, DueQuery, HealthWatch, Key, Limits, ListFilter, ListPage, Partition,
-    Record, RecordId, Result, Signals,
+    Commit, Committed, Counted, Counter, Cursor, Doubt, DuePage, DueQuery, HealthWatch, Key, Limits, ListFilter,
+    ListPage, Partition, Record, RecordId, RecordPage, Result, Signals, Totals,
 };
 use async_trait::async_trait;
 
@@ -110,8 +110,31 @@ pub trait Store: Send + Sync + 'static {
     /// Finds records by their attributes.
     async fn list(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<ListPage>;
 
+    /// Like [`list`](Store::list), with bodies, and as new as what was last committed by anybody: for who counts.
+    async fn list_records(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<RecordPage> {
+        let page = self.list(filter, after, limit).await?;
+        let mut records = Vec::with_capacity(page.entries.len());
+        for entry in &page.entries {
+            records.extend(self.get(&entry.key).await?);
+        }
+        let next = page.next;
+        Ok(RecordPage { records, next })
+    }
+
     /// The totals that commits have added up. Exact on exclusive stores; on shared ones it may lag.
     async fn tally(&self) -> Result<Vec<(Counter, i64)>>;
+
+    /// The same, and whether they may be wrong for good. On exclusive stores they never are.
+    async fn totals(&self) -> Result<Totals> {
+        self.tally().await.map(Totals::certain)
+    }
+
+    /// Takes a count for the totals, whatever they were, if that is safe: if nobody else has added to them since
+    /// [`totals`](Store::totals) told of the doubt. Whether it was; if not, the count is told with the doubt until the next one.
+    async fn settle(&self, doubt: &Doubt, counted: &Counted) -> Result<bool> {
+        let _ = (doubt, counted);
+        Ok(false)
+    }
 
     /// Word of new work.
     fn signals(&self) -> Signals;

@@ -46,6 +46,8 @@ pub struct Engine {
     pub housekeeper: Housekeeper,
     /// Starts tasks that nobody waits for.
     pub spawner: Spawner,
+    /// Held by who counts everything anew, see [`crate::admin::recount`].
+    pub counting: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// A duration in milliseconds, as far as those can be counted.
@@ -106,6 +108,7 @@ impl Engine {
             outbox: Outbox::default(),
             rolling: Lines::default(),
             housekeeper: Housekeeper::default(),
+            counting: Arc::default(),
         }
     }
 

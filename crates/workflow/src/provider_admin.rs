@@ -1,6 +1,6 @@
 //! The runtime's `ProviderAdmin`: every call goes straight to the module that does it.
 
-use crate::admin::{delete, inspect, prune, totals};
+use crate::admin::{delete, inspect, prune, recount};
 use crate::error::from_store;
 use crate::workflows::Workflows;
 use async_trait::async_trait;
@@ -57,14 +57,9 @@ impl ProviderAdmin for Workflows {
     }
 
     async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError> {
-        let tally = self
-            .engine_for("get_system_metrics")
-            .await?
-            .store
-            .tally()
-            .await
-            .map_err(|e| from_store("get_system_metrics", &e))?;
-        Ok(totals::metrics(&tally))
+        let engine = self.engine_for("get_system_metrics").await?;
+        let metrics = recount::metrics(&engine).await;
+        metrics.map_err(|e| from_store("get_system_metrics", &e))
     }
 
     async fn get_queue_depths(&self) -> Result<QueueDepths, ProviderError> {

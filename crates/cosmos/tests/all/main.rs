@@ -5,6 +5,7 @@
 mod adopt;
 mod budgets;
 mod conformance;
+mod doubt;
 mod faults;
 mod format;
 mod lost_replies;

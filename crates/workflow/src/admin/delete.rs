@@ -215,7 +215,7 @@ pub fn queued_order(key: &Key) -> Option<Order> {
 }
 
 /// How many executions came before the current one, and how many events they had.
-async fn executions_before(engine: &Engine, id: &str, head: &Head) -> Result<(u64, u64), Error> {
+pub async fn executions_before(engine: &Engine, id: &str, head: &Head) -> Result<(u64, u64), Error> {
     if head.execution.id == 1 {
         return Ok((0, 0));
     }

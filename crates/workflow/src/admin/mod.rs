@@ -4,6 +4,7 @@ pub mod condemn;
 pub mod delete;
 pub mod inspect;
 pub mod prune;
+pub mod recount;
 pub mod totals;
 
 /// How many roots a bulk operation works on if it is not told.

@@ -20,7 +20,7 @@ fn of_status(head: &Head) -> Counter {
 }
 
 /// Counts what a turn changes. Only instances that have a name count, as only they are listed.
-pub fn count_turn(commit: &mut Commit, before: Option<&Head>, after: &Head, executions: u64, events: usize) {
+pub fn count_turn(commit: &mut Commit, before: Option<&Head>, after: &Head, executions: u64, events: u64) {
     let mut add = |counter: Counter, delta: i64| {
         if delta != 0 {
             commit.tally.push((counter, delta));

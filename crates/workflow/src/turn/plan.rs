@@ -196,7 +196,7 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
         *first = fenced;
     }
     let mut commit = Commit::new(draft.ops);
-    totals::count_turn(&mut commit, before, &head, opened, page.events.len());
+    totals::count_turn(&mut commit, before, &head, opened, page.events.len() as u64);
     Ok(Plan {
         commit,
         head,

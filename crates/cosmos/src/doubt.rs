@@ -1,0 +1,174 @@
+//! Totals that may be wrong, and how a count puts them right.
+//!
+//! A handle that died while its document of totals was open may have counted more than it wrote. Nobody can tell what; but
+//! everything can be counted anew. A count takes time, and what others commit meanwhile may be in it or not. So it replaces
+//! the totals only if nobody has counted anything between two looks at the documents of totals: each that is not a dead
+//! handle's was settled at the first look and is the same at the second. Whoever wants to count must open, and so write, its document
+//! first. Else the count is kept in the common document with its time, for who asks meanwhile, and the doubt stays.
+
+use crate::core::Core;
+use crate::tally::{Sums, subtract};
+use crate::totals::{COMMON, Count, OLD_MS, Totals, add, counters};
+use azure_core::http::Etag;
+use azure_data_cosmos::options::ReadConsistencyStrategy;
+use parking_lot::Mutex;
+use perennial_store::{Clock, Counted, Doubt, Result, SystemClock};
+use std::collections::BTreeMap;
+
+/// So many documents fit into a batch beside the common one and this handle's own.
+const FOLDED: usize = 98;
+
+/// What this handle saw when it last told of a doubt.
+#[derive(Default)]
+pub(crate) struct Doubts(Mutex<Look>);
+
+#[derive(Default)]
+struct Look {
+    token: u64,
+    /// The documents of all others, by their ids.
+    tags: BTreeMap<String, String>,
+    /// Whether none of them may have counted more than it says, but those of the dead.
+    quiet: bool,
+    /// How many commits of this handle had counted; `None` if one was under way.
+    begun: Option<u64>,
+}
+
+impl Totals {
+    fn is_handle(&self) -> bool {
+        self.id != COMMON
+    }
+
+    /// Whether its handle is gone without having settled it.
+    fn is_dead(&self, now_ms: u64) -> bool {
+        let until_ms = self.until.unwrap_or_else(|| self.written.saturating_add(OLD_MS));
+        self.is_handle() && !self.settled && until_ms < now_ms
+    }
+
+    /// Whether the totals may be wrong because of it.
+    pub(crate) fn is_doubtful(&self, now_ms: u64) -> bool {
+        match self.is_handle() {
+            true => self.doubt || self.is_dead(now_ms),
+            false => !self.settled,
+        }
+    }
+}
+
+impl Core {
+    /// Whether totals of these documents may be wrong.
+    pub(crate) fn doubt(&self, documents: &[Totals]) -> Option<Doubt> {
+        let now_ms = SystemClock.now_ms();
+        let mut others = documents.iter().filter(|document| document.id != self.tally.id);
+        if !self.tally.is_doubtful() && !others.any(|document| document.is_doubtful(now_ms)) {
+            return None;
+        }
+        let quiet = |document: &Totals| document.settled || !document.is_handle() || document.is_dead(now_ms);
+        let others = || documents.iter().filter(|document| document.id != self.tally.id);
+        let mut look = self.doubts.0.lock();
+        *look = Look {
+            token: look.token + 1,
+            tags: tags(others()),
+            quiet: others().all(quiet),
+            begun: self.tally.at_rest(),
+        };
+        let common = documents.iter().find(|document| document.id == COMMON);
+        let count = common.and_then(|common| common.count.clone());
+        Some(Doubt {
+            token: look.token,
+            counted: count.map(|count| Counted {
+                at_ms: count.at,
+                took_ms: count.took,
+                sums: counters(count.totals),
+            }),
+        })
+    }
+
+    /// Takes a count for the totals, if nobody has counted anything since the doubt was told of.
+    pub(crate) async fn settle_doubt(&self, doubt: &Doubt, counted: &Counted) -> Result<bool> {
+        // Nothing is written to this handle's document meanwhile, and no commit of its own begins to count.
+        let _writing = self.tally.writing.lock().await;
+        let documents = self.read_totals(Some(ReadConsistencyStrategy::LatestCommitted)).await?;
+        let others: Vec<&Totals> = documents.iter().filter(|one| one.id != self.tally.id).collect();
+        let begun = {
+            let look = self.doubts.0.lock();
+            let is_same = look.token == doubt.token && look.quiet && look.tags == tags(others.iter().copied());
+            look.begun.filter(|_| is_same)
+        };
+        let is_settled = match begun {
+            Some(begun) => self.replace(begun, &documents, &others, counted).await?,
+            None => false,
+        };
+        if !is_settled {
+            self.keep_count(&documents, counted).await?;
+        }
+        Ok(is_settled)
+    }
+
+    /// Makes the count the common totals, and every other document part of it. Each is deleted at the version that was seen,
+    /// so nothing happens if somebody wrote one meanwhile.
+    async fn replace(&self, begun: u64, documents: &[Totals], others: &[&Totals], counted: &Counted) -> Result<bool> {
+        let Some(own) = self.tally.shut(begun) else {
+            return Ok(false);
+        };
+        let handles: Vec<&&Totals> = others.iter().filter(|one| one.is_handle()).collect();
+        let (folded, kept) = handles.split_at(handles.len().min(FOLDED));
+        let mut totals = sums(counted);
+        for document in kept {
+            subtract(&mut totals, &document.totals);
+        }
+        let mut batch = self.batch();
+        let common = documents.iter().find(|document| document.id == COMMON);
+        let runs = folded.iter().flat_map(|document| document.runs.clone());
+        batch.write_common(common, totals, runs, true, None)?;
+        for document in folded {
+            batch.delete(&document.id, Etag::from(document.etag.clone().unwrap_or_default()));
+        }
+        if let Some(etag) = own.etag {
+            batch.delete(&self.tally.id, etag);
+        }
+        match self.apply(batch.0).await {
+            Ok(_) => {
+                self.tally.left(&own.sums);
+                Ok(true)
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a count could not replace the totals; another will");
+                if !own.was_settled {
+                    self.tally.open();
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    /// Keeps a count for who asks while the doubt lasts. If somebody else writes the common document now, it is not worth
+    /// another try.
+    async fn keep_count(&self, documents: &[Totals], counted: &Counted) -> Result<()> {
+        let common = documents.iter().find(|document| document.id == COMMON);
+        let totals = common.map(|common| common.totals.clone()).unwrap_or_default();
+        let settled = common.is_none_or(|common| common.settled);
+        let count = Count {
+            at: counted.at_ms,
+            took: counted.took_ms,
+            totals: sums(counted),
+        };
+        let mut batch = self.batch();
+        batch.write_common(common, totals, [], settled, Some(count))?;
+        if let Err(error) = self.apply(batch.0).await {
+            tracing::debug!(%error, "a count could not be kept");
+        }
+        Ok(())
+    }
+}
+
+fn tags<'a>(documents: impl Iterator<Item = &'a Totals>) -> BTreeMap<String, String> {
+    let tag = |document: &Totals| (document.id.clone(), document.etag.clone().unwrap_or_default());
+    documents.map(tag).collect()
+}
+
+fn sums(counted: &Counted) -> Sums {
+    let mut sums = Sums::new();
+    for (counter, sum) in &counted.sums {
+        add(&mut sums, &Sums::from([(counter.0.to_string(), *sum)]));
+    }
+    sums
+}

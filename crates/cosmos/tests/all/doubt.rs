@@ -1,0 +1,322 @@
+//! Totals after processes have died: right, or known to be in doubt until somebody has counted.
+
+use crate::support::{Bed, Random, draft};
+use azure_data_cosmos::FeedScope;
+use futures::StreamExt;
+use perennial_cosmos::CosmosStore;
+use perennial_cosmos_server::{Fault, Kind, Rule, When};
+use perennial_store::{Commit, Counted, Counter, Doubt, Error, Op, Store};
+use std::time::Duration;
+
+const N: Counter = Counter::new("n");
+
+/// A bed whose handles write every few milliseconds, settle soon, and are soon taken for dead.
+async fn hurried() -> Bed {
+    let mut bed = Bed::new().await;
+    bed.settings.tally_interval = Duration::from_millis(20);
+    bed.settings.tally_settling = Duration::from_millis(100);
+    bed
+}
+
+async fn count(store: &CosmosStore, by: i64) {
+    let commit = Commit::new(vec![Op::Put(draft("p", "a", "1"))]).count(N, by);
+    store.commit(commit).await.unwrap();
+}
+
+fn counted(sum: i64) -> Counted {
+    Counted {
+        at_ms: 1,
+        took_ms: 2,
+        sums: vec![(N, sum)],
+    }
+}
+
+async fn documents(bed: &Bed) -> Vec<serde_json::Value> {
+    let container = bed.container().await;
+    let found = container.query_items("SELECT * FROM c", FeedScope::partition("%tally"), None);
+    found.await.unwrap().map(Result::unwrap).collect().await
+}
+
+async fn pause() {
+    #[allow(clippy::disallowed_methods)]
+    tokio::time::sleep(Duration::from_millis(10)).await;
+}
+
+/// Waits until the documents of totals are so.
+async fn until(bed: &Bed, is_so: impl Fn(&[serde_json::Value]) -> bool) -> Vec<serde_json::Value> {
+    loop {
+        let found = documents(bed).await;
+        if is_so(&found) {
+            return found;
+        }
+        pause().await;
+    }
+}
+
+/// Waits until the totals are in doubt.
+async fn doubt(store: &CosmosStore) -> Doubt {
+    loop {
+        match store.totals().await.unwrap().doubt {
+            Some(doubt) => return doubt,
+            None => pause().await,
+        }
+    }
+}
+
+/// Counts until that settles the doubt: others may have to come to rest first.
+async fn settle(store: &CosmosStore, sum: i64) {
+    loop {
+        let doubt = doubt(store).await;
+        if store.settle(&doubt, &counted(sum)).await.unwrap() {
+            return;
+        }
+        pause().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handle_that_dies_at_work_is_noticed_and_a_count_puts_totals_right() {
+    let bed = hurried().await;
+    let (victim, keeper) = (bed.open().await, bed.open().await);
+    count(&keeper, 3).await;
+    count(&victim, 5).await;
+    drop(victim);
+    settle(&keeper, 8).await;
+    let totals = keeper.totals().await.unwrap();
+    assert_eq!((totals.sums, totals.doubt), (vec![(N, 8)], None));
+    count(&keeper, 1).await;
+    assert_eq!(keeper.tally().await.unwrap(), [(N, 9)]);
+    keeper.close().await.unwrap();
+    let later = bed.open().await.totals().await.unwrap();
+    assert_eq!((later.sums, later.doubt), (vec![(N, 9)], None));
+}
+
+/// Killed before it ever wrote its totals: what it opened is enough.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handle_that_dies_after_its_first_commit_is_noticed() {
+    let mut bed = hurried().await;
+    bed.settings.tally_interval = Duration::from_millis(300);
+    let victim = bed.open().await;
+    count(&victim, 5).await;
+    drop(victim);
+    let written = documents(&bed).await;
+    assert_eq!(written.len(), 1, "its document was there before the commit");
+    assert_eq!(written[0]["settled"], serde_json::Value::Null);
+    let keeper = bed.open().await;
+    settle(&keeper, 5).await;
+    assert_eq!(keeper.tally().await.unwrap(), [(N, 5)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handle_that_dies_at_rest_leaves_no_doubt() {
+    let bed = hurried().await;
+    let victim = bed.open().await;
+    count(&victim, 5).await;
+    let settled = until(&bed, |found| found.iter().any(|document| document["settled"] == true)).await;
+    assert_eq!(settled[0]["totals"]["n"], 5);
+    drop(victim);
+    let keeper = bed.open().await;
+    #[allow(clippy::disallowed_methods)]
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let totals = keeper.totals().await.unwrap();
+    assert_eq!((totals.sums, totals.doubt), (vec![(N, 5)], None));
+}
+
+/// A count that others may have changed replaces nothing; it is told, with its time, until a better one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_count_while_others_work_is_told_and_not_believed() {
+    let mut bed = hurried().await;
+    let (victim, keeper) = (bed.open().await, bed.open().await);
+    bed.settings.tally_settling = Duration::from_secs(3600);
+    let busy = bed.open().await;
+    count(&victim, 5).await;
+    drop(victim);
+    count(&busy, 1).await;
+    let first = doubt(&keeper).await;
+    assert_eq!(first.counted, None);
+    assert!(
+        !keeper.settle(&first, &counted(6)).await.unwrap(),
+        "the other may count at any moment"
+    );
+    for store in [&keeper, &busy] {
+        let told = store.totals().await.unwrap().doubt.unwrap();
+        assert_eq!(told.counted, Some(counted(6)));
+    }
+    busy.close().await.unwrap();
+    settle(&keeper, 6).await;
+    assert_eq!(
+        keeper.totals().await.unwrap(),
+        perennial_store::Totals::certain(vec![(N, 6)])
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_count_is_not_believed_if_somebody_counted_meanwhile() {
+    let bed = hurried().await;
+    let (victim, keeper, other) = (bed.open().await, bed.open().await, bed.open().await);
+    count(&victim, 5).await;
+    drop(victim);
+    // Another handle.
+    let seen = doubt(&keeper).await;
+    count(&other, 1).await;
+    assert!(!keeper.settle(&seen, &counted(5)).await.unwrap());
+    // The same one.
+    other.close().await.unwrap();
+    let seen = doubt(&keeper).await;
+    count(&keeper, 1).await;
+    assert!(!keeper.settle(&seen, &counted(6)).await.unwrap());
+    // An older doubt.
+    let seen = doubt(&keeper).await;
+    doubt(&keeper).await;
+    assert!(!keeper.settle(&seen, &counted(7)).await.unwrap());
+    settle(&keeper, 7).await;
+    assert_eq!(keeper.tally().await.unwrap(), [(N, 7)]);
+}
+
+/// A handle that was frozen, and taken for dead, may have its last counts twice: that is noticed, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handle_that_was_taken_for_dead_and_goes_on_puts_totals_in_doubt_again() {
+    let mut bed = hurried().await;
+    let keeper = bed.open().await;
+    // Writes nothing by itself for an hour, and is believed dead at once.
+    bed.settings.tally_interval = Duration::from_secs(3600);
+    let frozen = bed.open().await;
+    count(&frozen, 5).await;
+    let container = bed.container().await;
+    let mut open = documents(&bed).await.pop().unwrap();
+    open["until"] = 1.into();
+    let id = open["id"].as_str().unwrap().to_owned();
+    container.replace_item("%tally", &id, open, None).await.unwrap();
+    settle(&keeper, 5).await;
+    // It wakes: its five are counted, and it does not know.
+    count(&frozen, 2).await;
+    let told = frozen.totals().await.unwrap();
+    assert!(told.doubt.is_some(), "{told:?}");
+    frozen.close().await.unwrap();
+    assert!(
+        keeper.totals().await.unwrap().doubt.is_some(),
+        "it leaves the doubt behind"
+    );
+    settle(&keeper, 7).await;
+    assert_eq!(keeper.tally().await.unwrap(), [(N, 7)]);
+}
+
+/// Whoever finds out later that it happened does not tell this store.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_of_unknown_outcome_puts_totals_in_doubt() {
+    let mut bed = hurried().await;
+    bed.settings.call_timeout = Duration::from_secs(1);
+    let store = bed.open().await;
+    count(&store, 1).await;
+    let hang = Fault::Hang {
+        executed: true,
+        for_ms: 60_000,
+    };
+    let rule = Rule::new(hang, When::Always).on([Kind::Batch, Kind::Query, Kind::Read]);
+    bed.server.faults().add(rule);
+    let commit = Commit::new(vec![Op::Put(draft("p", "a", "2"))]).count(N, 1);
+    let told = store.commit(commit).await.unwrap_err();
+    assert!(matches!(told, Error::UnknownOutcome(_)), "{told}");
+    bed.server.faults().reset();
+    assert!(store.totals().await.unwrap().doubt.is_some());
+    settle(&store, 2).await;
+    assert_eq!(
+        store.totals().await.unwrap(),
+        perennial_store::Totals::certain(vec![(N, 2)])
+    );
+}
+
+/// Totals of a store that an earlier version has written may have been wrong for long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn totals_of_an_earlier_version_are_counted_once() {
+    let bed = hurried().await;
+    let container = bed.container().await;
+    let common = serde_json::json!({
+        "id": "common", "partition": "%tally", "commit": "c", "written": 1, "totals": { "n": 152 },
+    });
+    container.create_item("%tally", "common", common, None).await.unwrap();
+    let store = bed.open().await;
+    assert_eq!(store.tally().await.unwrap(), [(N, 152)]);
+    settle(&store, 140).await;
+    let totals = store.totals().await.unwrap();
+    assert_eq!((totals.sums, totals.doubt), (vec![(N, 140)], None));
+}
+
+/// In steady work totals cost no more than they did; what is new is one write before the first count and one at rest.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn opening_and_settling_take_one_write_each() {
+    let mut bed = Bed::new().await;
+    bed.settings.tally_interval = Duration::from_millis(50);
+    bed.settings.tally_settling = Duration::from_millis(500);
+    let store = bed.open().await;
+    let before = bed.server.counts();
+    let writes = || bed.server.counts().since(&before).of(Kind::Batch);
+    count(&store, 1).await;
+    assert_eq!(writes(), 2, "the document is opened, then the commit is made");
+    let own = |found: &[serde_json::Value]| found.iter().any(|document| document["totals"]["n"] == 1);
+    until(&bed, own).await;
+    let (settled, used) = (|found: &[serde_json::Value]| found[0]["settled"] == true, writes());
+    assert_eq!(used, 3, "the totals are written as they always were");
+    until(&bed, settled).await;
+    assert_eq!(writes(), 4);
+    #[allow(clippy::disallowed_methods)]
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(writes(), 4, "who is at rest writes nothing");
+}
+
+/// Handles come, count, leave, die and are taken for dead, at random. Whatever happened, once all are at rest the totals are
+/// right, or known to be in doubt.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn totals_are_right_or_in_doubt_whoever_dies_when() {
+    let rounds = std::env::var("PERENNIAL_DOUBT_ROUNDS").map_or(6, |text| text.parse().unwrap());
+    for seed in 0..rounds {
+        let bed = hurried().await;
+        let mut random = Random(seed);
+        let (mut handles, mut truth, mut doubts) = (vec![bed.open().await], 0, 0);
+        for _ in 0..60 {
+            let at = random.below(handles.len());
+            match random.below(10) {
+                0 => handles.push(bed.open().await),
+                1 if handles.len() > 1 => handles.remove(at).close().await.unwrap(),
+                2 if handles.len() > 1 => drop(handles.remove(at)),
+                3 => pause().await,
+                4 => {
+                    let totals = handles[at].totals().await.unwrap();
+                    if let Some(doubt) = totals.doubt {
+                        doubts += 1;
+                        handles[at].settle(&doubt, &counted(truth)).await.unwrap();
+                    }
+                }
+                _ => {
+                    let by = random.below(5) as i64 - 1;
+                    count(&handles[at], by).await;
+                    truth += by;
+                }
+            }
+        }
+        let is_at_rest = |document: &serde_json::Value| {
+            let until = document["until"].as_u64();
+            document["id"] == "common" || document["settled"] == true || until.is_some_and(|until| until < now_ms())
+        };
+        until(&bed, |found| found.iter().all(is_at_rest)).await;
+        let totals = handles[0].totals().await.unwrap();
+        if totals.doubt.is_some() {
+            doubts += 1;
+            settle(&handles[0], truth).await;
+        }
+        let totals = handles[0].totals().await.unwrap();
+        let sum = totals.sums.iter().map(|(_, sum)| *sum).sum::<i64>();
+        println!("seed {seed}: {truth} in {} handles, {doubts} doubts", handles.len());
+        assert_eq!(
+            (sum, totals.doubt),
+            (truth, None),
+            "seed {seed}: {:#?}",
+            documents(&bed).await
+        );
+    }
+}
+
+fn now_ms() -> u64 {
+    use perennial_store::{Clock, SystemClock};
+    SystemClock.now_ms()
+}

@@ -1,0 +1,104 @@
+//! Counting everything anew, where the store says that its totals may be wrong.
+//!
+//! Totals are kept by commits, so that nobody counts. Only where a process has died before it wrote down what it had
+//! counted are they in doubt, and then a count puts them right: by whoever asks for them, for who does not ask needs none.
+//! While other processes go on working, a count cannot replace the totals, see [`perennial_store::Store::settle`]; it is then what is
+//! told for a while, and made again no more often than it is worth.
+
+use super::{inspect, totals};
+use crate::engine::Engine;
+use crate::records::decode;
+use crate::records::head::Head;
+use crate::records::instance_of;
+use duroxide::providers::SystemMetrics;
+use futures::future::{Either, select};
+use perennial_store::{Commit, Counted, Counter, Cursor, Doubt, Error};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::OwnedMutexGuard;
+use tracing::{debug, info};
+
+/// A count is told for so long, at least.
+const REST_MS: u64 = 60_000;
+/// And for so many times as long as it took.
+const REST_TIMES: u64 = 20;
+/// Who asks waits no longer for a count; it goes on, and is told to who asks later.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How many instances are read at once.
+const PAGE: usize = 500;
+
+/// The totals as the runtime asks for them: right, or as right as can be without counting again and again.
+pub async fn metrics(engine: &Arc<Engine>) -> Result<SystemMetrics, Error> {
+    let found = engine.store.totals().await?;
+    let Some(doubt) = found.doubt else {
+        return Ok(totals::metrics(&found.sums));
+    };
+    let last = doubt.counted.clone();
+    if let Some(counted) = last.as_ref().filter(|counted| is_fresh(counted, engine.clock.now_ms())) {
+        return Ok(totals::metrics(&counted.sums));
+    }
+    let known = last.map_or(found.sums, |counted| counted.sums);
+    let Ok(turn) = Arc::clone(&engine.counting).try_lock_owned() else {
+        return Ok(totals::metrics(&known));
+    };
+    let counting = engine.spawner.shield(count_and_settle(Arc::clone(engine), doubt, turn));
+    match select(counting, engine.clock.sleep(PATIENCE)).await {
+        Either::Left((counted, _)) => Ok(totals::metrics(&counted?.sums)),
+        Either::Right(_) => Ok(totals::metrics(&known)),
+    }
+}
+
+fn is_fresh(counted: &Counted, now_ms: u64) -> bool {
+    let rest_ms = counted.took_ms.saturating_mul(REST_TIMES).max(REST_MS);
+    now_ms < counted.at_ms.saturating_add(rest_ms)
+}
+
+async fn count_and_settle(engine: Arc<Engine>, doubt: Doubt, _turn: OwnedMutexGuard<()>) -> Result<Counted, Error> {
+    let at_ms = engine.clock.now_ms();
+    let sums = count(&engine).await?;
+    let took_ms = engine.clock.now_ms().saturating_sub(at_ms);
+    let counted = Counted { at_ms, took_ms, sums };
+    match engine.store.settle(&doubt, &counted).await {
+        Ok(true) => info!(
+            took_ms,
+            "a process had died before it wrote its totals; all was counted, and they are right"
+        ),
+        Ok(false) => debug!(
+            took_ms,
+            "all was counted, while others went on: the totals will be put right later"
+        ),
+        Err(error) => debug!(%error, "a count of everything could not be written down"),
+    }
+    Ok(counted)
+}
+
+/// Counts what commits count: listed instances by their state, their executions and events.
+async fn count(engine: &Engine) -> Result<Vec<(Counter, i64)>, Error> {
+    let mut sums: BTreeMap<Counter, i64> = BTreeMap::new();
+    let mut after: Option<Cursor> = None;
+    loop {
+        let page = engine.store.list_records(&inspect::all(), after.as_ref(), PAGE).await?;
+        for record in &page.records {
+            let head: Head = match decode(record) {
+                Ok(head) => head,
+                Err(error) => {
+                    debug!(%error, "an instance is left out of the count because its head cannot be read");
+                    continue;
+                }
+            };
+            let id = instance_of(&record.key.partition);
+            let (executions, events) = super::delete::executions_before(engine, id, &head).await?;
+            let mut commit = Commit::default();
+            let events = events + head.execution.events;
+            totals::count_turn(&mut commit, None, &head, executions + 1, events);
+            for (counter, sum) in commit.tally {
+                *sums.entry(counter).or_default() += sum;
+            }
+        }
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return Ok(sums.into_iter().collect()),
+        }
+    }
+}
