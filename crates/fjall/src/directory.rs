@@ -1,25 +1,26 @@
-//! The directory of a store: whose it is, in which format, and who has it open.
+//! The directory of a store: whose it is, in which format, and whether everything is there.
 
-use crate::{FORMAT, OpenError, journal};
-use perennial_kv::Table;
+use crate::files::{create_private_folder, sync_folder};
+use crate::lock::{LOCK_FILE, Lock, lock_engine};
+use crate::making::{self, DATA, FORMAT_FILE, UNFINISHED_FILE};
+use crate::recovery::Recovery;
+use crate::{FORMAT, OpenError, manifest};
+use perennial_kv::EngineError;
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
-
-const FORMAT_FILE: &str = "FORMAT";
-/// There while a store is made: what is beside it was never used.
-const UNFINISHED_FILE: &str = "UNFINISHED";
-const NEW_FORMAT_FILE: &str = "FORMAT.new";
-const LOCK_FILE: &str = "LOCK";
-const DATA: &str = "data";
 
 /// A store's directory, locked until this is dropped.
 pub(crate) struct Directory {
     pub(crate) path: PathBuf,
     /// Whether the store is made just now, and is to be [finished](finish).
     pub(crate) is_new: bool,
-    lock: File,
+    /// What the journals of a store that is not new hold.
+    pub(crate) recovery: Option<Recovery>,
+    /// The engine's own lock, until the engine takes it.
+    engine_lock: Option<File>,
+    pub(crate) lock: Lock,
 }
 
 enum Found {
@@ -28,29 +29,24 @@ enum Found {
 }
 
 impl Directory {
-    /// Locks the directory of a store, making one if nothing is there. Looks before it writes anything.
+    /// Locks the directory of a store, making one if nothing is there. Looks before it writes anything, and changes a
+    /// store only when every lock is held and everything is whole.
     pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
-        let failed = |error| OpenError::failed(path, error);
         inspect(path)?;
-        create(path).map_err(failed)?;
-        let lock = lock(path)?;
+        create(path)?;
+        let lock = Lock::acquire(path)?;
         // Again, under the lock: another process may have been making the store just now.
         let is_new = matches!(inspect(path)?, Found::Nothing);
-        let directory = Self {
+        let mut directory = Self {
             path: path.into(),
             is_new,
+            recovery: None,
+            engine_lock: None,
             lock,
         };
         match is_new {
-            true => directory.begin().map_err(failed)?,
-            false => {
-                check_data(path)?;
-                journal::mend(path, &directory.data())?;
-                // Left behind if the making was cut short at its very end.
-                fs::remove_file(path.join(UNFINISHED_FILE))
-                    .or_else(ignore_missing)
-                    .map_err(failed)?;
-            }
+            true => making::begin(directory.root()).map_err(|error| OpenError::failed(path, error))?,
+            false => directory.recover()?,
         }
         Ok(directory)
     }
@@ -63,82 +59,49 @@ impl Directory {
         }
     }
 
+    /// Verifies the files of a store, and then mends what a crash left.
+    fn recover(&mut self) -> Result<(), OpenError> {
+        let files = self.lock.files();
+        if !files.exists(DATA)? {
+            return Err(files.damaged(format!("{DATA} is missing")));
+        }
+        self.engine_lock = Some(lock_engine(&self.lock)?);
+        manifest::check(&files)?;
+        let recovery = Recovery::plan(&files)?;
+        recovery.apply(&files)?;
+        self.recovery = Some(recovery);
+        making::remove_mark(self.root()).map_err(|error| files.failed(UNFINISHED_FILE, error))
+    }
+
+    /// The directory, by a path that stays right when it is renamed.
+    pub(crate) fn root(&self) -> &Path {
+        self.lock.root()
+    }
+
     /// Where the database is.
     pub(crate) fn data(&self) -> PathBuf {
-        self.path.join(DATA)
+        self.root().join(DATA)
     }
 
-    /// Starts to make a store, over whatever an earlier start left.
-    fn begin(&self) -> io::Result<()> {
-        File::create(self.path.join(UNFINISHED_FILE))?.sync_all()?;
-        sync_directory(&self.path)?;
-        let data = self.data();
-        if data.try_exists()? {
-            fs::remove_dir_all(&data)?;
-        }
-        fs::create_dir(&data)?;
-        sync_directory(&self.path)
+    /// Lets the engine take its own lock.
+    pub(crate) fn release_engine_lock(&mut self) {
+        self.engine_lock = None;
+    }
+
+    /// Fails if the directory is not this process's any more.
+    pub(crate) fn check(&self) -> Result<(), EngineError> {
+        self.lock.check()
+    }
+
+    /// Whether the engine has let go of its files.
+    pub(crate) fn is_engine_gone(&self) -> bool {
+        lock_engine(&self.lock).is_ok()
     }
 }
 
-/// Makes a new store one that may be used: from here on, what is missing is missed.
+/// Makes a new store one that may be used.
 pub(crate) fn finish(path: &Path) -> Result<(), OpenError> {
-    let finish = || {
-        write_format(path)?;
-        fs::remove_file(path.join(UNFINISHED_FILE))?;
-        sync_directory(path)
-    };
-    finish().map_err(|error| OpenError::failed(path, error))
-}
-
-fn ignore_missing(error: io::Error) -> io::Result<()> {
-    match error.kind() {
-        io::ErrorKind::NotFound => Ok(()),
-        _ => Err(error),
-    }
-}
-
-/// The engine takes missing files for a new database, and then deletes what it finds unexplained. So nothing that must
-/// be there may be missing when it starts.
-fn check_data(path: &Path) -> Result<(), OpenError> {
-    let failed = |error| OpenError::failed(path, error);
-    let missing = |what: &str| OpenError::damaged(path, format!("{DATA}/{what} is missing"));
-    let data = path.join(DATA);
-    let exists = |name: &str| data.join(name).try_exists().map_err(failed);
-    for name in ["version", "keyspaces", "keyspaces/0"] {
-        if !exists(name)? {
-            return Err(missing(name));
-        }
-    }
-    let mut tables = 0;
-    for table in fs::read_dir(data.join("keyspaces")).map_err(failed)? {
-        let table = table.map_err(failed)?;
-        if !table.file_type().map_err(failed)?.is_dir() {
-            continue;
-        }
-        let name = format!("keyspaces/{}/current", table.file_name().display());
-        if !exists(&name)? {
-            return Err(missing(&name));
-        }
-        tables += 1;
-    }
-    // The engine's own table of tables comes on top.
-    if tables <= Table::ALL.len() {
-        return Err(missing("a table"));
-    }
-    let mut files = fs::read_dir(&data).map_err(failed)?.flatten();
-    if !files.any(|file| file.path().extension().is_some_and(|extension| extension == "jnl")) {
-        return Err(missing("the journal"));
-    }
-    Ok(())
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        if let Err(error) = self.lock.unlock() {
-            tracing::warn!(%error, path = %self.path.display(), "the lock of the store could not be released");
-        }
-    }
+    making::finish(path).map_err(|error| OpenError::failed(path, error))
 }
 
 /// Looks at what is there, without changing anything.
@@ -164,14 +127,13 @@ fn inspect(path: &Path) -> Result<Found, OpenError> {
     let is_unfinished = names.iter().any(|name| name == UNFINISHED_FILE);
     // The lock comes first, and every new file system has a `lost+found`.
     let is_ours = |name: &OsString| {
-        name == LOCK_FILE
-            || name == "lost+found"
-            || (is_unfinished && (name == UNFINISHED_FILE || name == DATA || name == NEW_FORMAT_FILE))
+        name == LOCK_FILE || name == "lost+found" || (is_unfinished && name.to_str().is_some_and(making::may_leave))
     };
-    if !names.iter().all(is_ours) {
-        return Err(OpenError::NotAStore { path: path.into() });
+    let is_empty = names.iter().all(is_ours) && making::is_own_remainder(path).map_err(failed)?;
+    match is_empty {
+        true => Ok(Found::Nothing),
+        false => Err(OpenError::NotAStore { path: path.into() }),
     }
-    Ok(Found::Nothing)
 }
 
 fn check_format(path: &Path, text: &str) -> Result<Found, OpenError> {
@@ -188,49 +150,34 @@ fn check_format(path: &Path, text: &str) -> Result<Found, OpenError> {
 }
 
 /// Makes the directory, and sees to it that its name survives a power cut.
-fn create(path: &Path) -> io::Result<()> {
+fn create(path: &Path) -> Result<(), OpenError> {
     let missing: Vec<&Path> = path.ancestors().take_while(|path| !path.exists()).collect();
-    fs::create_dir_all(path)?;
-    for made in missing {
-        match made.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent)?,
-            _ => sync_directory(Path::new("."))?,
+    if let Some(link) = missing.iter().find(|path| path.is_symlink()) {
+        return Err(OpenError::DanglingLink {
+            path: path.into(),
+            link: link.into(),
+            target: fs::read_link(link).unwrap_or_default(),
+        });
+    }
+    let create = || {
+        if missing.is_empty() {
+            return Ok(());
         }
-    }
-    Ok(())
-}
-
-fn lock(path: &Path) -> Result<File, OpenError> {
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(path.join(LOCK_FILE))
-        .map_err(|error| OpenError::failed(path, error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(OpenError::Locked { path: path.into() }),
-        Err(TryLockError::Error(error)) => Err(OpenError::failed(path, error)),
-    }
-}
-
-fn write_format(path: &Path) -> io::Result<()> {
-    let new = path.join(NEW_FORMAT_FILE);
-    let mut file = File::create(&new)?;
-    writeln!(file, "perennial {FORMAT}")?;
-    writeln!(file, "This directory is a store. Only its program should change it.")?;
-    file.sync_all()?;
-    fs::rename(&new, path.join(FORMAT_FILE))?;
-    sync_directory(path)
-}
-
-#[cfg(unix)]
-fn sync_directory(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
-}
-
-/// Elsewhere directories cannot be synced; the file systems there keep names themselves.
-#[cfg(not(unix))]
-fn sync_directory(_path: &Path) -> io::Result<()> {
-    Ok(())
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        match create_private_folder(path) {
+            // Another process was quicker.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+            outcome => outcome?,
+        }
+        for made in &missing {
+            match made.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => sync_folder(parent)?,
+                _ => sync_folder(Path::new("."))?,
+            }
+        }
+        Ok(())
+    };
+    create().map_err(|error| OpenError::failed(path, error))
 }

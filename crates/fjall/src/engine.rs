@@ -1,6 +1,8 @@
 //! fjall as an ordered key-value engine.
 
 use crate::directory::Directory;
+use crate::home::Home;
+use crate::journal::{PREVIOUS, name_previous};
 use crate::{OpenError, Settings};
 use bytes::Bytes;
 use fjall::compaction::Leveled;
@@ -34,12 +36,12 @@ const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
 /// The engine behind a [`FjallStore`](crate::FjallStore).
-// Fields are dropped in this order: the lock goes when everything else is gone.
+// Fields are dropped in this order: the directory is left when the database is gone.
 pub struct FjallEngine {
     tables: Tables,
     db: Database,
     durable: PersistMode,
-    _directory: Directory,
+    home: Home,
 }
 
 struct Tables {
@@ -70,6 +72,14 @@ impl Tables {
             Table::Index => &self.index,
             Table::Meta => &self.meta,
         }
+    }
+}
+
+impl Tables {
+    /// The sequence number of the last batch in any table.
+    fn last_sequence(&self) -> Option<u64> {
+        let numbers = Table::ALL.iter().map(|table| self.get(*table).tree.get_highest_seqno());
+        numbers.max().flatten()
     }
 }
 
@@ -113,8 +123,9 @@ fn large_values(settings: &Settings) -> KvSeparationOptions {
 }
 
 impl FjallEngine {
-    pub(crate) fn open(directory: Directory, settings: &Settings) -> Result<Self, OpenError> {
+    pub(crate) fn open(mut directory: Directory, settings: &Settings) -> Result<Self, OpenError> {
         let path = directory.path.clone();
+        directory.release_engine_lock();
         // The engine asserts what it expects of its files; a damaged one must not end the program.
         let opened = catch_unwind(AssertUnwindSafe(|| open_database(&directory.data(), settings)));
         let (db, tables) = match opened {
@@ -122,15 +133,31 @@ impl FjallEngine {
             Ok(Err(error)) => return Err(OpenError::from_engine(&path, error)),
             Err(_) => return Err(OpenError::damaged(&path, "the storage engine could not read its files")),
         };
+        let last = tables.last_sequence();
+        let names_previous = tables.meta.contains_key(PREVIOUS);
+        let names_previous = names_previous.map_err(|error| OpenError::from_engine(&path, error))?;
         Ok(Self {
+            home: Home::enter(directory, last, names_previous, db.journal_count())?,
             tables,
             db,
             durable: match settings.without_sync {
                 true => PersistMode::Buffer,
                 false => PersistMode::SyncData,
             },
-            _directory: directory,
         })
+    }
+
+    /// Writes a batch. It names the batch before it, so that a hole in the journals is noticed.
+    fn write_batch(&self, batch: Batch, mode: PersistMode, previous: u64) -> Result<(), EngineError> {
+        self.hold_back(&batch)?;
+        let mut writes = OwnedWriteBatch::with_capacity(self.db.clone(), batch.len() + 1).durability(Some(mode));
+        for write in batch.into_iter().chain([name_previous(previous)]) {
+            match write {
+                Write::Put { table, key, value } => writes.insert(self.tables.get(table), key, value),
+                Write::Delete { table, key } => writes.remove(self.tables.get(table), key),
+            }
+        }
+        writes.commit().map_err(engine_error)
     }
 
     /// Holds a batch back while the engine's threads are behind with its tables. The engine does so too, but in the middle
@@ -148,6 +175,14 @@ impl FjallEngine {
             std::thread::sleep(LOOK_AGAIN);
         }
         Ok(())
+    }
+}
+
+impl Drop for FjallEngine {
+    fn drop(&mut self) {
+        self.home.begin_leaving();
+        let synced = self.db.persist(PersistMode::SyncAll);
+        self.home.note_last_sync(synced.is_ok());
     }
 }
 
@@ -192,18 +227,18 @@ impl OrderedKv for FjallEngine {
             true => self.durable,
             false => PersistMode::Buffer,
         };
-        if batch.is_empty() {
-            return self.db.persist(mode).map_err(engine_error);
-        }
-        self.hold_back(&batch)?;
-        let mut writes = OwnedWriteBatch::with_capacity(self.db.clone(), batch.len()).durability(Some(mode));
-        for write in batch {
-            match write {
-                Write::Put { table, key, value } => writes.insert(self.tables.get(table), key, value),
-                Write::Delete { table, key } => writes.remove(self.tables.get(table), key),
+        self.home.write(|journals| {
+            match batch.is_empty() {
+                true => self.db.persist(mode).map_err(engine_error)?,
+                false => {
+                    self.write_batch(batch, mode, journals.last)?;
+                    // Every batch is in this table.
+                    let last = self.tables.meta.tree.get_highest_seqno();
+                    journals.last = last.unwrap_or(journals.last);
+                }
             }
-        }
-        writes.commit().map_err(engine_error)
+            Ok(self.db.journal_count())
+        })
     }
 
     fn key_limit(&self) -> usize {

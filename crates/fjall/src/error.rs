@@ -9,12 +9,27 @@ use std::path::{Path, PathBuf};
 pub enum OpenError {
     /// Another process, or another handle of this one, has the store open.
     #[error(
-        "the store at {path:?} is open in another process or by another handle; \
-         close that one first, or give this program a directory of its own"
+        "the store at {path:?} is open {}; close that one first, or give this program a directory of its own",
+        open_where(*process)
     )]
     Locked {
         /// The store.
         path: PathBuf,
+        /// The process that has it open, if that is known.
+        process: Option<u32>,
+    },
+    /// The path, or a directory above it, is a symbolic link that leads nowhere.
+    #[error(
+        "{path:?} cannot be made, because {link:?} is a link to {target:?}, which does not exist; make that directory, \
+         or name another path"
+    )]
+    DanglingLink {
+        /// The store.
+        path: PathBuf,
+        /// The link.
+        link: PathBuf,
+        /// Where it leads.
+        target: PathBuf,
     },
     /// The path is not a directory.
     #[error("{path:?} is not a directory; a store needs a directory of its own, name another path")]
@@ -89,7 +104,23 @@ pub enum OpenError {
     },
 }
 
+/// Where a store is open, in words.
+fn open_where(process: Option<u32>) -> String {
+    match process {
+        Some(process) if process == std::process::id() => {
+            format!("in this very process ({process}) by another handle")
+        }
+        Some(process) => format!("in another process ({process})"),
+        None => "in another process or by another handle".to_owned(),
+    }
+}
+
 impl OpenError {
+    pub(crate) fn locked(path: &Path, process: Option<u32>) -> Self {
+        let path = path.into();
+        Self::Locked { path, process }
+    }
+
     pub(crate) fn damaged(path: &Path, why: impl Into<String>) -> Self {
         Self::Damaged {
             path: path.into(),
@@ -118,7 +149,7 @@ impl OpenError {
                 }
                 _ => Self::failed(path, source),
             },
-            fjall::Error::Locked => Self::Locked { path: path.into() },
+            fjall::Error::Locked => Self::locked(path, None),
             error => Self::damaged(path, error.to_string()),
         }
     }

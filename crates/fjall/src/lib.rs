@@ -26,13 +26,28 @@
 //! |---|---|
 //! | `FORMAT` | says that the directory is a store, and in which format |
 //! | `UNFINISHED` | there while a store is made; if that was cut short, the next open begins again |
-//! | `LOCK` | locked by the process that has the store open |
+//! | `LOCK` | locked by the process that has the store open, and holds its number |
 //! | `data/` | the fjall database |
+//! | `journals/` | what must be there of the database's journals, and a second name of each |
+//!
+//! Before the database is opened, everything that it would trust is verified: its manifests, the metadata of its tables,
+//! and its journals. Only the end of the last journal, after a crash, cannot be told from a write that the crash cut short.
 
+mod archive;
+mod bytes;
+mod claim;
 mod directory;
 mod engine;
 mod error;
+mod files;
+mod home;
 mod journal;
+mod journals;
+mod ledger;
+mod lock;
+mod making;
+mod manifest;
+mod recovery;
 mod settings;
 
 pub use engine::FjallEngine;

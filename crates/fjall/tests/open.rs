@@ -205,6 +205,26 @@ fn lose_page(store: &Path, at: usize) {
     fs::write(path, bytes).unwrap();
 }
 
+/// What a crash leaves of a store that is open.
+fn crash(store: FjallStore, path: &Path) -> tempfile::TempDir {
+    let left = tempfile::tempdir().unwrap();
+    copy(path, left.path());
+    drop(store);
+    left
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            fs::create_dir(&to).unwrap();
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_write_that_the_power_cut_tore_never_happened() {
     let directory = tempfile::tempdir().unwrap();
@@ -212,7 +232,7 @@ async fn a_write_that_the_power_cut_tore_never_happened() {
     put(&store, "a").await;
     let large = Op::Put(Draft::new(key("torn"), "x".repeat(20_000)));
     store.commit(Commit::new(vec![large])).await.unwrap();
-    drop(store);
+    let directory = crash(store, directory.path());
     lose_page(directory.path(), 8192);
     let store = open(directory.path(), Settings::default()).unwrap();
     assert!(store.get(&key("a")).await.unwrap().is_some());
@@ -231,7 +251,7 @@ async fn a_page_that_was_lost_after_it_was_synced_is_told_of() {
     store.commit(Commit::new(vec![large])).await.unwrap();
     put(&store, "a").await;
     put(&store, "b").await;
-    drop(store);
+    let directory = crash(store, directory.path());
     lose_page(directory.path(), 8192);
     let refused = error(directory.path());
     assert!(matches!(refused, OpenError::Damaged { .. }), "{refused}");

@@ -32,8 +32,14 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Reads the progress that a write of a group tells, if it is the one that does.
+    /// Reads the progress that a write tells, if it is the one of a group or of a new epoch that does. Commits of an epoch
+    /// are numbered from its own number on; what was synced before it began, the write does not tell.
     pub fn read(key: &[u8], value: &[u8]) -> Option<Self> {
+        if key == EPOCH {
+            let epoch = u64::from_le_bytes(value.try_into().ok()?);
+            let last = epoch.checked_mul(1 << 40)?;
+            return Some(Self { last, synced: 0 });
+        }
         if key != GROUP {
             return None;
         }

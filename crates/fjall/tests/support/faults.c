@@ -41,6 +41,17 @@ static int is_watched(const char *path) {
     return root && !strncmp(path, root, strlen(root)) && (!word || strstr(path, word));
 }
 
+// The path of a file that is named by a folder that is open: /proc/self/fd/N/name.
+static const char *resolve(const char *path, char *resolved) {
+    char link[64], *rest;
+    if (strncmp(path, "/proc/self/fd/", 14)) return path;
+    snprintf(link, sizeof link, "/proc/self/fd/%ld", strtol(path + 14, &rest, 10));
+    ssize_t length = readlink(link, resolved, PATH_MAX - 1);
+    if (length <= 0) return path;
+    snprintf(resolved + length, PATH_MAX - length, "%s", rest);
+    return resolved;
+}
+
 static int is_full(void) {
     if (getenv("FAULT_BYTES")) return bytes >= number("FAULT_BYTES", 0);
     return calls >= number("FAULT_CALLS", 0);
@@ -53,7 +64,8 @@ static void trip(void) {
 
 // Whether a call on a path may go on; if it writes, how much of it.
 static int may(const char *path, size_t *count) {
-    if (!is_watched(path)) return 1;
+    char resolved[PATH_MAX];
+    if (!is_watched(resolve(path, resolved))) return 1;
     pthread_mutex_lock(&lock);
     static int tripped;
     // Once what had filled the disk is gone, there is room.

@@ -1,0 +1,203 @@
+//! Holding a store's directory, and noticing when it is not this process's any more.
+//!
+//! Three locks are held, because each alone can be lost: the file `LOCK`, which can be deleted; the directory itself, which
+//! cannot, but not every system locks directories; and the engine's own lock. Other processes and older programs look at
+//! one of them at least.
+
+use crate::OpenError;
+use crate::claim::{Claim, Identity};
+use crate::files::{Files, private};
+use perennial_kv::EngineError;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(crate) const LOCK_FILE: &str = "LOCK";
+const ENGINE_LOCK: &str = "data/lock";
+
+/// A directory that this process holds.
+pub(crate) struct Lock {
+    /// The path by which the store was opened, made absolute.
+    path: PathBuf,
+    /// A path of the same directory that stays right when it is renamed, where the system has one.
+    root: PathBuf,
+    /// The name of the locked file, and what it must be.
+    name: PathBuf,
+    identity: Identity,
+    is_lost: AtomicBool,
+    // Dropped in this order: the claim goes last.
+    file: File,
+    _folder: Option<File>,
+    claim: Claim,
+}
+
+impl Lock {
+    /// Locks a directory that exists.
+    pub(crate) fn acquire(path: &Path) -> Result<Self, OpenError> {
+        let failed = |error| OpenError::failed(path, error);
+        let path = std::path::absolute(path).map_err(failed)?;
+        let identity = Identity::of_folder(&path).map_err(failed)?;
+        let claim = Claim::take(identity).ok_or_else(|| OpenError::locked(&path, Some(std::process::id())))?;
+        let folder = lock_folder(&path)?;
+        let root = pin(&path, folder.as_ref(), identity);
+        let file = lock_file(&path, &root)?;
+        let identity = Identity::of(&file.metadata().map_err(failed)?);
+        let lock = Self {
+            name: path.join(LOCK_FILE),
+            path,
+            root,
+            identity,
+            is_lost: AtomicBool::new(false),
+            file,
+            _folder: folder,
+            claim,
+        };
+        match lock.is_ours() {
+            Ok(true) => {}
+            // The name led elsewhere while the locks were taken: whoever moved it is not done.
+            Ok(false) => return Err(OpenError::locked(&lock.path, None)),
+            Err(error) => return Err(failed(error)),
+        }
+        lock.sign();
+        Ok(lock)
+    }
+
+    /// The files of the store.
+    pub(crate) fn files(&self) -> Files {
+        Files::new(&self.path, &self.root)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    fn is_ours(&self) -> io::Result<bool> {
+        match fs::metadata(&self.name) {
+            Ok(metadata) => Ok(Identity::of(&metadata) == self.identity),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Fails if the directory was moved or replaced, or its lock deleted: for good, because others may have opened what
+    /// has the name now.
+    pub(crate) fn check(&self) -> Result<(), EngineError> {
+        if !self.is_lost.load(Ordering::Relaxed) {
+            match self.is_ours() {
+                Ok(true) => return Ok(()),
+                Ok(false) => self.is_lost.store(true, Ordering::Relaxed),
+                Err(error) => return Err(EngineError::io(&error)),
+            }
+        }
+        Err(EngineError::Fenced(format!(
+            "the directory {:?} was moved or replaced, or its file {LOCK_FILE} was deleted, while this program had the \
+             store open; nothing more is written: leave the directory alone while a program uses it, and open the store \
+             again",
+            self.path
+        )))
+    }
+
+    /// Tells the opens of this process that wait for this lock that it will be released.
+    pub(crate) fn begin_closing(&self) {
+        self.claim.begin_closing();
+    }
+
+    /// Writes down which process holds the lock. Whoever meets the lock is told; nothing else depends on it.
+    fn sign(&self) {
+        let sign = || {
+            self.file.set_len(0)?;
+            (&self.file).write_all(format!("{}\n", std::process::id()).as_bytes())
+        };
+        if let Err(error) = sign() {
+            tracing::debug!(%error, path = %self.path.display(), "the lock could not be signed");
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if let Err(error) = self.file.unlock() {
+            tracing::warn!(%error, path = %self.path.display(), "the lock of the store could not be released");
+        }
+    }
+}
+
+/// Locks the directory itself. Systems that cannot do so have the other locks.
+fn lock_folder(path: &Path) -> Result<Option<File>, OpenError> {
+    let Ok(folder) = File::open(path) else {
+        return Ok(None);
+    };
+    match folder.try_lock() {
+        Ok(()) => Ok(Some(folder)),
+        Err(TryLockError::WouldBlock) => Err(OpenError::locked(path, holder(path))),
+        Err(TryLockError::Error(error)) => {
+            tracing::debug!(%error, path = %path.display(), "the directory cannot be locked");
+            Ok(Some(folder))
+        }
+    }
+}
+
+/// A path that means the open folder, even after it was renamed and another took its name.
+#[cfg(target_os = "linux")]
+fn pin(path: &Path, folder: Option<&File>, identity: Identity) -> PathBuf {
+    use std::os::fd::AsRawFd;
+    let pinned = folder.map(|folder| PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())));
+    pinned
+        .filter(|pinned| fs::metadata(pinned).is_ok_and(|metadata| Identity::of(&metadata) == identity))
+        .unwrap_or_else(|| path.into())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn pin(path: &Path, _folder: Option<&File>, _identity: Identity) -> PathBuf {
+    path.into()
+}
+
+fn lock_file(path: &Path, root: &Path) -> Result<File, OpenError> {
+    let failed = |error| OpenError::failed(path, error);
+    let file = open_lock_file(&root.join(LOCK_FILE)).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::locked(path, holder(path))),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
+}
+
+/// Opens the lock file, or makes it. Never follows a link that somebody left under its name.
+fn open_lock_file(name: &Path) -> io::Result<File> {
+    match private().read(true).write(true).create_new(true).open(name) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        outcome => return outcome,
+    }
+    if !fs::symlink_metadata(name)?.is_file() {
+        let why = format!("{LOCK_FILE} is a link or a folder, where a store has a file");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    OpenOptions::new().read(true).write(true).open(name)
+}
+
+/// The process that has signed the lock.
+fn holder(path: &Path) -> Option<u32> {
+    let mut text = String::new();
+    let file = File::open(path.join(LOCK_FILE)).ok()?;
+    file.take(32).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+/// Takes the engine's own lock, so that nothing is changed while an engine runs that no other lock tells of.
+pub(crate) fn lock_engine(lock: &Lock) -> Result<File, OpenError> {
+    let opened = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(lock.root().join(ENGINE_LOCK));
+    let file = opened.map_err(|error| lock.files().failed(ENGINE_LOCK, error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::locked(lock.path(), None)),
+        Err(TryLockError::Error(error)) => Err(lock.files().failed(ENGINE_LOCK, error)),
+    }
+}

@@ -1,0 +1,189 @@
+//! Verifying what the engine trusts when it opens: its manifests, and the metadata of the tables that they name.
+//!
+//! Each table of a store is a folder. Its file `current` names the current version and the checksum of the file `vN` that
+//! describes it; `vN` names the files of the table and of its large values. The engine does not verify that checksum: a
+//! flipped bit there would lose records, or ask for more memory than there is.
+//!
+//! Data blocks are not read here, so that a large store opens as quickly as a small one. The engine verifies each of them
+//! when it reads it.
+
+use crate::OpenError;
+use crate::archive::{Archive, Section, are_blocks, check_block};
+use crate::bytes::Reader;
+use crate::files::{Files, Opened, flaw};
+use perennial_kv::Table;
+use std::collections::BTreeSet;
+use std::io;
+use xxhash_rust::xxh3::xxh3_128;
+
+const VERSION: &str = "data/version";
+const VERSION_CONTENTS: &[u8] = b"FJL\x03";
+const TREES: &str = "data/keyspaces";
+/// A version, a checksum, the kind of checksum.
+const CURRENT_LENGTH: usize = 8 + 16 + 1;
+/// The references of a table to large values have no checksum of their own. They are verified in tables up to this
+/// length.
+const WHOLE_TABLE_LIMIT: u64 = 4 * 1024 * 1024;
+
+/// Verifies everything that opening relies on, of all tables.
+pub(crate) fn check(files: &Files) -> Result<(), OpenError> {
+    if files.read(VERSION)? != VERSION_CONTENTS {
+        return Err(files.damaged(format!("{VERSION} cannot be understood")));
+    }
+    // The engine's own table of tables is number 0, and ours follow.
+    let mut missing: BTreeSet<String> = (0..=Table::ALL.len()).map(|number| number.to_string()).collect();
+    for (name, is_folder) in files.entries(TREES)? {
+        if !is_folder {
+            continue;
+        }
+        if !missing.remove(&name) {
+            return Err(files.damaged(format!("{TREES}/{name} does not belong there")));
+        }
+        check_tree(files, &format!("{TREES}/{name}"))?;
+    }
+    match missing.first() {
+        Some(name) => Err(files.damaged(format!("{TREES}/{name} is missing"))),
+        None => Ok(()),
+    }
+}
+
+fn check_tree(files: &Files, tree: &str) -> Result<(), OpenError> {
+    let current = format!("{tree}/current");
+    let Some((version, checksum)) = read_current(&files.read(&current)?) else {
+        return Err(files.damaged(format!("{current} cannot be understood")));
+    };
+    let name = format!("{tree}/v{version}");
+    if !files.exists(&name)? {
+        return Err(files.damaged(format!("{name}, which {current} names, is missing")));
+    }
+    if xxh3_128(&files.read(&name)?) != checksum {
+        return Err(files.damaged(format!(
+            "{name} and {current} do not fit together: one of them is damaged"
+        )));
+    }
+    let manifest = Manifest::read(&mut files.open(&name)?).map_err(|error| files.failed(&name, error))?;
+    for (table, checksum) in &manifest.tables {
+        let name = format!("{tree}/tables/{table}");
+        check_table(&mut files.open(&name)?, *checksum, &manifest.values)
+            .map_err(|error| files.failed(&name, error))?;
+    }
+    for values in &manifest.values {
+        let name = format!("{tree}/blobs/{values}");
+        check_values(&mut files.open(&name)?).map_err(|error| files.failed(&name, error))?;
+    }
+    Ok(())
+}
+
+fn read_current(bytes: &[u8]) -> Option<(u64, u128)> {
+    let mut reader = Reader(bytes);
+    let found = (reader.u64()?, reader.u128()?);
+    (bytes.len() == CURRENT_LENGTH && reader.byte()? == 0).then_some(found)
+}
+
+/// The files that a version is made of.
+struct Manifest {
+    /// Tables, with the checksum of each.
+    tables: Vec<(u64, u128)>,
+    /// Files of large values.
+    values: BTreeSet<u64>,
+}
+
+impl Manifest {
+    fn read(file: &mut Opened) -> io::Result<Self> {
+        let archive = Archive::read(file)?;
+        let tables = archive.required("tables")?.read(file)?;
+        let values = archive.required("blob_files")?.read(file)?;
+        let unknown = || flaw("cannot be understood");
+        Ok(Self {
+            tables: read_tables(&tables).ok_or_else(unknown)?,
+            values: read_values(&values).ok_or_else(unknown)?,
+        })
+    }
+}
+
+/// Tables are kept by level, and within a level by run.
+fn read_tables(section: &[u8]) -> Option<Vec<(u64, u128)>> {
+    let mut reader = Reader(section);
+    let mut tables = Vec::new();
+    for _level in 0..reader.byte()? {
+        for _run in 0..reader.byte()? {
+            for _table in 0..reader.u32()? {
+                let number = reader.u64()?;
+                let checksum_kind = reader.byte()?;
+                let checksum = reader.u128()?;
+                let _first_sequence_number = reader.u64()?;
+                (checksum_kind == 0).then(|| tables.push((number, checksum)))?;
+            }
+        }
+    }
+    Some(tables)
+}
+
+fn read_values(section: &[u8]) -> Option<BTreeSet<u64>> {
+    let mut reader = Reader(section);
+    let mut values = BTreeSet::new();
+    for _file in 0..reader.u32()? {
+        values.insert(reader.u64()?);
+        let _checksum_kind = reader.byte()?;
+        let _checksum = reader.u128()?;
+    }
+    Some(values)
+}
+
+/// Verifies the parts of a table that say where its records are.
+fn check_table(file: &mut Opened, checksum: u128, values: &BTreeSet<u64>) -> io::Result<()> {
+    let archive = Archive::read(file)?;
+    check_block(&archive.required("meta")?.read(file)?, "metadata")?;
+    check_block(&archive.required("tli")?.read(file)?, "index")?;
+    let filters = match archive.section("filter_tli") {
+        Some(section) => Some(section),
+        None => archive.section("filter"),
+    };
+    if let Some(section) = filters {
+        check_block(&section.read(file)?, "filter")?;
+    }
+    let Some(links) = archive.section("linked_blob_files") else {
+        return Ok(());
+    };
+    let links = read_links(&links.read(file)?).ok_or_else(|| flaw("has damaged references to large values"))?;
+    if let Some(lost) = links.difference(values).next() {
+        return Err(flaw(format!("refers to large values in file {lost}, which is unknown")));
+    }
+    if file.length <= WHOLE_TABLE_LIMIT {
+        check_links(&file.part(0, file.length)?, archive.required("data")?, checksum)?;
+    }
+    Ok(())
+}
+
+/// Verifies the references to large values, which have no checksum, by the checksum of the whole table. A damaged block
+/// of records explains a mismatch as well: that is the damage of its records, not of the store.
+fn check_links(table: &[u8], records: Section, checksum: u128) -> io::Result<()> {
+    let records = usize::try_from(records.length).ok().and_then(|end| table.get(..end));
+    match xxh3_128(table) != checksum && records.is_some_and(are_blocks) {
+        true => Err(flaw("does not match its checksum")),
+        false => Ok(()),
+    }
+}
+
+/// The files of large values to which a table refers.
+fn read_links(section: &[u8]) -> Option<BTreeSet<u64>> {
+    let mut reader = Reader(section);
+    let count = reader.u32()?;
+    let mut links = BTreeSet::new();
+    for _link in 0..count {
+        let number = reader.u64()?;
+        let _count_and_bytes = reader.take(8 + 8 + 8)?;
+        links.insert(number).then_some(())?;
+    }
+    reader.0.is_empty().then_some(links)
+}
+
+/// Verifies what says how a file of large values is to be read. Each value has a checksum of its own.
+fn check_values(file: &mut Opened) -> io::Result<()> {
+    let archive = Archive::read(file)?;
+    let metadata = archive.required("meta")?.read(file)?;
+    match metadata.strip_prefix(b"META") {
+        Some(block) => check_block(block, "metadata"),
+        None => Err(flaw("has a damaged metadata block")),
+    }
+}
