@@ -36,18 +36,19 @@ pub(crate) fn is_blank(rest: &[u8]) -> bool {
     rest.chunks(ZEROS.len()).all(|chunk| ZEROS.starts_with(chunk))
 }
 
-/// Whether anything behind a broken batch proves that it was synced. `last` is the commit before it, where known.
-pub(crate) fn proves_sync(broken: &[u8], mut last: Option<u64>) -> bool {
+/// Whether anything behind a broken batch proves that it was synced. `commit` and `sequence` are those of the batch before
+/// it, where known.
+pub(crate) fn proves_sync(broken: &[u8], mut commit: Option<u64>, sequence: Option<u64>) -> bool {
     let mut rest = broken;
-    // A whole batch can only begin where another ended.
-    while let Some(end) = rest.windows(MAGIC.len()).position(|word| word == MAGIC) {
-        rest = rest.get(end + MAGIC.len()..).unwrap_or_default();
-        while let Some(batch) = Batch::read(rest) {
+    // Where the next batch begins is unknown: the end of the broken one may be what is broken.
+    while let Some(start) = rest.iter().skip(1).position(|byte| *byte == START) {
+        rest = rest.get(1 + start..).unwrap_or_default();
+        while let Some(batch) = Batch::read(rest).filter(|batch| Some(batch.sequence) > sequence) {
             if let Some(progress) = batch.progress {
-                if last.is_some_and(|last| progress.synced > last) {
+                if commit.is_some_and(|commit| progress.synced > commit) {
                     return true;
                 }
-                last.get_or_insert(progress.last.saturating_sub(1));
+                commit.get_or_insert(progress.last.saturating_sub(1));
             }
             rest = batch.rest;
         }

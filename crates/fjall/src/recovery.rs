@@ -192,7 +192,7 @@ impl<'a> Scan<'a> {
         if is_blank(rest) {
             return Ok(None);
         }
-        let is_lost = !is_active || proves_sync(rest, self.commit) || self.lacks_last();
+        let is_lost = !is_active || proves_sync(rest, self.commit, self.last) || self.lacks_last();
         match is_lost {
             true => Err(self.files.damaged(format!("{name} has a damaged entry at byte {at}"))),
             false => Ok(Some(at)),

@@ -6,7 +6,8 @@
 mod support;
 
 use perennial_fjall::{Settings, open};
-use support::{Answered, Power, Writing, be_the_child, kill_after, missing, start_child, syncs};
+use std::fs;
+use support::{Answered, Power, Writing, be_the_child, kill_after, missing, run_until_sync, start_child, syncs};
 
 const WRITING: Writing = Writing {
     writers: 8,
@@ -69,6 +70,56 @@ fn a_power_cut_while_tables_are_written_loses_nothing() {
         ..WRITING
     };
     survives_power_cuts(writing, [900, 1_331]);
+}
+
+const FEW: Writing = Writing {
+    writers: 1,
+    count: 3,
+    ..WRITING
+};
+
+#[test]
+fn a_power_cut_at_any_sync_of_an_open_of_commits_and_of_a_close_loses_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let power = Power::new(directory.path());
+    let path = directory.path().join("store");
+    drop(open(&path, Settings::default()).unwrap());
+    let mut answered = Answered::new();
+    for syncs in 0.. {
+        power.keep(&path);
+        let from = 1_000_000 * syncs as u64;
+        let (mut more, has_ended) = run_until_sync(&path, &Writing { from, ..FEW }, &power, syncs);
+        answered.append(&mut more);
+        power.cut(&path);
+        let store = open(&path, Settings::default()).unwrap_or_else(|error| panic!("{syncs} syncs: {error}"));
+        assert_eq!(missing(&store, &answered), [], "{syncs} syncs");
+        if has_ended {
+            // Opening takes some, and closing too.
+            assert!(syncs > 3 + 4, "{syncs} syncs");
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_power_cut_at_any_sync_of_a_new_store_leaves_one_or_none() {
+    let directory = tempfile::tempdir().unwrap();
+    // Not all are tried: there are dozens.
+    for syncs in (0..).step_by(5) {
+        let below = directory.path().join(syncs.to_string());
+        fs::create_dir(&below).unwrap();
+        let power = Power::new(&below);
+        let path = below.join("store");
+        fs::create_dir(&path).unwrap();
+        let (answered, has_ended) = run_until_sync(&path, &FEW, &power, syncs);
+        power.cut(&path);
+        let store = open(&path, Settings::default()).unwrap_or_else(|error| panic!("{syncs} syncs: {error}"));
+        assert_eq!(missing(&store, &answered), [], "{syncs} syncs");
+        if has_ended {
+            assert_eq!(answered.len(), 3);
+            return;
+        }
+    }
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn calls() -> usize {
 }
 
 /// This test binary again, as a child that writes.
-fn child(path: &Path, writing: &Writing) -> Command {
+pub fn child(path: &Path, writing: &Writing) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "child", "--nocapture", "--test-threads=1"])
@@ -122,6 +122,24 @@ fn child(path: &Path, writing: &Writing) -> Command {
         .env("CHILD_WITHOUT_SYNC", u8::from(writing.without_sync).to_string())
         .stdout(Stdio::piped());
     command
+}
+
+/// Runs a child that writes, until it ends or the power fails instead of a sync. Returns what was answered, and whether it
+/// ended.
+pub fn run_until_sync(path: &Path, writing: &Writing, power: &Power, syncs: usize) -> (Answered, bool) {
+    let mut command = child(path, writing);
+    command
+        .env("LD_PRELOAD", &power.library)
+        .env("POWER_REAL", path)
+        .env("POWER_SHADOW", &power.shadow)
+        .env("POWER_SYNCS", syncs.to_string());
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let answered = text.lines().filter_map(|line| {
+        let (writer, n) = line.strip_prefix("answered ")?.split_once(' ')?;
+        Some((writer.parse().unwrap(), n.parse().unwrap()))
+    });
+    (answered.collect(), output.status.success())
 }
 
 /// Starts a child that writes.

@@ -4,6 +4,7 @@
 //   POWER_REAL    the directory that is watched
 //   POWER_SHADOW  names/<path> holds an inode number, inodes/<number> the contents at its last sync,
 //                 calls one byte for each call
+//   POWER_SYNCS   the power fails instead of the call after so many
 //
 // Contents become safe when their file is synced, and with them the name that the file has then (as on ext4).
 // New, renamed and deleted names become safe when their directory is synced. Shadow files are replaced by
@@ -125,6 +126,8 @@ static int sync_file(int descriptor, const char *call) {
     struct stat status;
     if (!real_root() || !shadow_root()) return 0;
     pthread_mutex_lock(&lock);
+    static long count;
+    if (getenv("POWER_SYNCS") && ++count > atol(getenv("POWER_SYNCS"))) _exit(137);
     snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
     ssize_t length = readlink(link, real, sizeof real - 1);
     size_t root = strlen(real_root());
