@@ -136,8 +136,9 @@ impl FjallEngine {
         let last = tables.last_sequence();
         let names_previous = tables.meta.contains_key(PREVIOUS);
         let names_previous = names_previous.map_err(|error| OpenError::from_engine(&path, error))?;
+        let journals = Home::prepare(&directory, last, names_previous, db.journal_count())?;
         Ok(Self {
-            home: Home::enter(directory, last, names_previous, db.journal_count())?,
+            home: Home::enter(directory, journals),
             tables,
             db,
             durable: match settings.without_sync {

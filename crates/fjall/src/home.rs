@@ -14,25 +14,29 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// Takes over a directory in which the engine has started. `last` is the sequence number of the last batch that the
-    /// engine knows, `names_previous` whether a batch ever named the one before it.
-    pub(crate) fn enter(
-        directory: Directory,
+    /// Looks whether the engine, which has started, holds what the directory holds, and notes its journals. `last` is the
+    /// sequence number of the last batch that the engine knows, `names_previous` whether a batch ever named the one before
+    /// it.
+    pub(crate) fn prepare(
+        directory: &Directory,
         last: Option<u64>,
         names_previous: bool,
         journal_count: usize,
-    ) -> Result<Self, OpenError> {
-        let failed = |error| OpenError::failed(&directory.path, error);
+    ) -> Result<Journals, OpenError> {
         // The engine's own lock was free for a moment.
         if directory.check().is_err() {
             return Err(OpenError::locked(&directory.path, None));
         }
-        check_recovered(&directory, last, names_previous)?;
-        let journals = Journals::start(directory.root(), last.unwrap_or(0), journal_count).map_err(failed)?;
-        Ok(Self {
+        check_recovered(directory, last, names_previous)?;
+        let journals = Journals::start(directory.root(), last.unwrap_or(0), journal_count);
+        journals.map_err(|error| OpenError::failed(&directory.path, error))
+    }
+
+    pub(crate) fn enter(directory: Directory, journals: Journals) -> Self {
+        Self {
             journals: Mutex::new(journals),
             directory,
-        })
+        }
     }
 
     /// Runs a write, which returns how many journals the engine has. It succeeds only if the directory was this process's

@@ -21,7 +21,7 @@ fn key(n: u64, id: &str) -> Key {
 
 /// Every eighth page is so large that it is kept apart.
 fn page(n: u64) -> String {
-    let length = if n % 8 == 0 { 40_000 } else { 100 };
+    let length = if n.is_multiple_of(8) { 40_000 } else { 100 };
     format!("{n:>10}").repeat(length / 10)
 }
 
