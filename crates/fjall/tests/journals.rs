@@ -61,7 +61,7 @@ fn changes(whole: &[u8], at: usize) -> Vec<(String, Vec<u8>)> {
     let mut zeroed = whole.to_vec();
     zeroed[at..].fill(0);
     let mut changes = vec![
-        flip(if at % 2 == 0 { 0xff } else { 1 << (at / 2 % 8) }),
+        flip(if at.is_multiple_of(2) { 0xff } else { 1 << (at / 2 % 8) }),
         (format!("cut at {at}"), whole[..at].to_vec()),
         (format!("zeroed from {at}"), zeroed),
     ];
@@ -104,7 +104,7 @@ fn the_journal_of_a_crashed_store_loses_nothing_unnoticed_but_its_end() {
         for (what, changed) in changes(&whole, at) {
             let is_flip = what.contains("xor");
             // Most of these open, which takes its time.
-            if !is_flip && at % 50 != 0 && !is_exhaustive() {
+            if !is_flip && !at.is_multiple_of(50) && !is_exhaustive() {
                 continue;
             }
             fs::write(victim.work().join(JOURNAL), changed).unwrap();
