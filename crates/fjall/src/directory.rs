@@ -1,7 +1,7 @@
 //! The directory of a store: whose it is, in which format, and whether everything is there.
 
 use crate::files::{create_private_folder, sync_folder};
-use crate::lock::{LOCK_FILE, Lock, lock_engine};
+use crate::lock::{LOCK_FILE, Lock, Pinned, lock_engine};
 use crate::making::{self, DATA, FORMAT_FILE, UNFINISHED_FILE};
 use crate::recovery::Recovery;
 use crate::{FORMAT, OpenError, manifest};
@@ -20,6 +20,8 @@ pub(crate) struct Directory {
     pub(crate) recovery: Option<Recovery>,
     /// The engine's own lock, until the engine takes it.
     engine_lock: Option<File>,
+    /// The folder of the database.
+    data: Option<Pinned>,
     pub(crate) lock: Lock,
 }
 
@@ -42,12 +44,14 @@ impl Directory {
             is_new,
             recovery: None,
             engine_lock: None,
+            data: None,
             lock,
         };
         match is_new {
             true => making::begin(directory.root()).map_err(|error| OpenError::failed(path, error))?,
             false => directory.recover()?,
         }
+        directory.data = Some(Pinned::open(&directory.root().join(DATA)));
         Ok(directory)
     }
 
@@ -78,9 +82,12 @@ impl Directory {
         self.lock.root()
     }
 
-    /// Where the database is.
+    /// Where the database is, by such a path as well.
     pub(crate) fn data(&self) -> PathBuf {
-        self.root().join(DATA)
+        match &self.data {
+            Some(data) => data.path().into(),
+            None => self.root().join(DATA),
+        }
     }
 
     /// Lets the engine take its own lock.
@@ -90,7 +97,7 @@ impl Directory {
 
     /// Fails if the directory is not this process's any more.
     pub(crate) fn check(&self) -> Result<(), EngineError> {
-        self.lock.check()
+        self.lock.check(self.data.as_ref())
     }
 
     /// Whether the engine has let go of its files.

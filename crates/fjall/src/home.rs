@@ -49,8 +49,8 @@ impl Home {
         self.directory.check()?;
         let was_sound = std::mem::replace(&mut journals.is_sound, false);
         let count = write(&mut journals)?;
-        journals.follow(count).map_err(|error| EngineError::io(&error))?;
         self.directory.check()?;
+        journals.follow(count).map_err(|error| EngineError::io(&error))?;
         journals.is_sound = was_sound;
         Ok(())
     }

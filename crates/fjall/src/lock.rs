@@ -7,6 +7,7 @@
 use crate::OpenError;
 use crate::claim::{Claim, Identity};
 use crate::files::{Files, private};
+use crate::making::DATA;
 use perennial_kv::EngineError;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -20,16 +21,69 @@ const ENGINE_LOCK: &str = "data/lock";
 pub(crate) struct Lock {
     /// The path by which the store was opened, made absolute.
     path: PathBuf,
-    /// A path of the same directory that stays right when it is renamed, where the system has one.
-    root: PathBuf,
+    /// The directory itself.
+    root: Pinned,
     /// The name of the locked file, and what it must be.
     name: PathBuf,
     identity: Identity,
+    /// The name of the folder of the data.
+    data: PathBuf,
     is_lost: AtomicBool,
     // Dropped in this order: the claim goes last.
     file: File,
-    _folder: Option<File>,
     claim: Claim,
+}
+
+/// A folder that is held, by a path that stays right when it is renamed and another takes its name, where the system has
+/// such paths.
+pub(crate) struct Pinned {
+    folder: Option<File>,
+    path: PathBuf,
+}
+
+impl Pinned {
+    pub(crate) fn open(path: &Path) -> Self {
+        let folder = File::open(path).ok();
+        let pinned = folder.as_ref().and_then(pinned_path);
+        Self {
+            path: pinned.unwrap_or_else(|| path.into()),
+            folder,
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether a path leads to this folder. Unknown where folders cannot be held.
+    pub(crate) fn is_at(&self, path: &Path) -> io::Result<bool> {
+        match &self.folder {
+            Some(folder) => is_at(path, Identity::of(&folder.metadata()?)),
+            None => Ok(true),
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn pinned_path(folder: &File) -> Option<PathBuf> {
+    use std::os::fd::AsRawFd;
+    let identity = Identity::of(&folder.metadata().ok()?);
+    let path = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+    is_at(&path, identity).is_ok_and(|is_at| is_at).then_some(path)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn pinned_path(_folder: &File) -> Option<PathBuf> {
+    None
+}
+
+/// Whether a path leads to a certain file or folder.
+fn is_at(path: &Path, identity: Identity) -> io::Result<bool> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(Identity::of(&metadata) == identity),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 impl Lock {
@@ -39,21 +93,21 @@ impl Lock {
         let path = std::path::absolute(path).map_err(failed)?;
         let identity = Identity::of_folder(&path).map_err(failed)?;
         let claim = Claim::take(identity).ok_or_else(|| OpenError::locked(&path, Some(std::process::id())))?;
-        let folder = lock_folder(&path)?;
-        let root = pin(&path, folder.as_ref(), identity);
-        let file = lock_file(&path, &root)?;
+        let root = Pinned::open(&path);
+        lock_folder(&path, &root)?;
+        let file = lock_file(&path, root.path())?;
         let identity = Identity::of(&file.metadata().map_err(failed)?);
         let lock = Self {
             name: path.join(LOCK_FILE),
+            data: path.join(DATA),
             path,
             root,
             identity,
             is_lost: AtomicBool::new(false),
             file,
-            _folder: folder,
             claim,
         };
-        match lock.is_ours() {
+        match lock.is_ours(None) {
             Ok(true) => {}
             // The name led elsewhere while the locks were taken: whoever moved it is not done.
             Ok(false) => return Err(OpenError::locked(&lock.path, None)),
@@ -65,7 +119,7 @@ impl Lock {
 
     /// The files of the store.
     pub(crate) fn files(&self) -> Files {
-        Files::new(&self.path, &self.root)
+        Files::new(&self.path, self.root())
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -73,29 +127,29 @@ impl Lock {
     }
 
     pub(crate) fn root(&self) -> &Path {
-        &self.root
+        self.root.path()
     }
 
-    fn is_ours(&self) -> io::Result<bool> {
-        match fs::metadata(&self.name) {
-            Ok(metadata) => Ok(Identity::of(&metadata) == self.identity),
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
-            Err(error) => Err(error),
-        }
+    fn is_ours(&self, data: Option<&Pinned>) -> io::Result<bool> {
+        let is_data_ours = match data {
+            Some(data) => data.is_at(&self.data)?,
+            None => true,
+        };
+        Ok(is_data_ours && is_at(&self.name, self.identity)?)
     }
 
-    /// Fails if the directory was moved or replaced, or its lock deleted: for good, because others may have opened what
-    /// has the name now.
-    pub(crate) fn check(&self) -> Result<(), EngineError> {
+    /// Fails if the directory or its data were moved or replaced, or its lock deleted: for good, because others may have
+    /// opened what has the name now.
+    pub(crate) fn check(&self, data: Option<&Pinned>) -> Result<(), EngineError> {
         if !self.is_lost.load(Ordering::Relaxed) {
-            match self.is_ours() {
+            match self.is_ours(data) {
                 Ok(true) => return Ok(()),
                 Ok(false) => self.is_lost.store(true, Ordering::Relaxed),
                 Err(error) => return Err(EngineError::io(&error)),
             }
         }
         Err(EngineError::Fenced(format!(
-            "the directory {:?} was moved or replaced, or its file {LOCK_FILE} was deleted, while this program had the \
+            "the directory {:?} was moved or replaced, in whole or in part, or its file {LOCK_FILE} was deleted, while this program had the \
              store open; nothing more is written: leave the directory alone while a program uses it, and open the store \
              again",
             self.path
@@ -128,33 +182,15 @@ impl Drop for Lock {
 }
 
 /// Locks the directory itself. Systems that cannot do so have the other locks.
-fn lock_folder(path: &Path) -> Result<Option<File>, OpenError> {
-    let Ok(folder) = File::open(path) else {
-        return Ok(None);
-    };
-    match folder.try_lock() {
-        Ok(()) => Ok(Some(folder)),
-        Err(TryLockError::WouldBlock) => Err(OpenError::locked(path, holder(path))),
-        Err(TryLockError::Error(error)) => {
+fn lock_folder(path: &Path, root: &Pinned) -> Result<(), OpenError> {
+    match root.folder.as_ref().map(File::try_lock) {
+        None | Some(Ok(())) => Ok(()),
+        Some(Err(TryLockError::WouldBlock)) => Err(OpenError::locked(path, holder(path))),
+        Some(Err(TryLockError::Error(error))) => {
             tracing::debug!(%error, path = %path.display(), "the directory cannot be locked");
-            Ok(Some(folder))
+            Ok(())
         }
     }
-}
-
-/// A path that means the open folder, even after it was renamed and another took its name.
-#[cfg(target_os = "linux")]
-fn pin(path: &Path, folder: Option<&File>, identity: Identity) -> PathBuf {
-    use std::os::fd::AsRawFd;
-    let pinned = folder.map(|folder| PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())));
-    pinned
-        .filter(|pinned| fs::metadata(pinned).is_ok_and(|metadata| Identity::of(&metadata) == identity))
-        .unwrap_or_else(|| path.into())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn pin(path: &Path, _folder: Option<&File>, _identity: Identity) -> PathBuf {
-    path.into()
 }
 
 fn lock_file(path: &Path, root: &Path) -> Result<File, OpenError> {

@@ -157,6 +157,56 @@ fn a_directory_that_was_replaced_is_noticed_and_its_successor_left_alone() {
     assert_eq!(missing(&store, &writer.answered), []);
 }
 
+#[test]
+fn data_that_were_replaced_are_noticed_and_what_replaced_them_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let mut writer = Writer::start(&path);
+    writer.read(20);
+    let (data, moved) = (path.join("data"), path.join("moved"));
+    fs::rename(&data, &moved).unwrap();
+    fs::create_dir(&data).unwrap();
+    writer.finish();
+    assert_eq!(fs::read_dir(&data).unwrap().count(), 0);
+    fs::remove_dir(&data).unwrap();
+    fs::rename(&moved, &data).unwrap();
+    let store = open(&path, Settings::default()).unwrap();
+    assert_eq!(missing(&store, &writer.answered), []);
+}
+
+/// What a crash leaves, of a store in whose journal the last write was cut short.
+fn crashed(path: &Path) {
+    let directory = tempfile::tempdir().unwrap();
+    drop(open(directory.path(), Settings::default()).unwrap());
+    let store = open(directory.path(), Settings::default()).unwrap();
+    sample::write(&store, 1..8);
+    sample::copy(directory.path(), path);
+    let journal = path.join("data/0.jnl");
+    let mut bytes = fs::read(&journal).unwrap();
+    bytes.extend([1, 2, 3]);
+    fs::write(journal, bytes).unwrap();
+}
+
+#[test]
+fn nothing_is_mended_while_an_engine_runs_whatever_became_of_the_other_locks() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    crashed(&path);
+    let engine = fs::File::options().write(true).open(path.join("data/lock")).unwrap();
+    engine.lock().unwrap();
+    fs::remove_file(path.join("LOCK")).unwrap();
+    let before = fs::read(path.join("data/0.jnl")).unwrap();
+    let refused = error(&path);
+    assert!(matches!(refused, OpenError::Locked { .. }), "{refused}");
+    assert_eq!(fs::read(path.join("data/0.jnl")).unwrap(), before);
+    drop(engine);
+    drop(open(&path, Settings::default()).unwrap());
+    assert_ne!(
+        fs::read(path.join("data/0.jnl")).unwrap()[before.len() - 3..before.len()],
+        [1, 2, 3]
+    );
+}
+
 #[tokio::test]
 async fn a_fenced_store_stays_fenced() {
     let directory = tempfile::tempdir().unwrap();
