@@ -144,6 +144,11 @@ pub(crate) mod tests {
         batch_of(last, &[item(b"record", &[5; 9000]), item(b"group", &progress)])
     }
 
+    /// The batch that begins an epoch.
+    pub(crate) fn epoch(sequence: u64, number: u64) -> Vec<u8> {
+        batch_of(sequence, &[item(b"epoch", &number.to_le_bytes())])
+    }
+
     /// A batch that names the one before it.
     pub(crate) fn chained(sequence: u64, previous: u64) -> Vec<u8> {
         let previous = item(PREVIOUS, &previous.to_le_bytes());

@@ -255,7 +255,7 @@ impl<'a> Scan<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::tests::{batch, chained};
+    use crate::journal::tests::{batch, chained, epoch};
     use std::path::Path;
 
     /// Plans the recovery of one journal with these batches.
@@ -322,6 +322,18 @@ mod tests {
         let at = batch(10, 0).len();
         refused(&[batch(10, 0), tear(batch(20, 10)), batch(30, 20)], at);
         refused(&[tear(batch(20, 10)), batch(30, 20), batch(40, 30)], 0);
+    }
+
+    #[test]
+    fn an_epoch_that_was_synced_proves_nothing_of_what_follows_it() {
+        let first = 2 << 40;
+        let before = [batch(10, 0), epoch(11, 2)];
+        let at = before.concat().len();
+        let torn = tear(batch(first + 1, first));
+        let [a, b] = before;
+        let relaxed = batch(first + 2, first);
+        assert_eq!(cut(&[a.clone(), b.clone(), torn.clone(), relaxed]), Some(at));
+        refused(&[a, b, torn, batch(first + 2, first + 1)], at);
     }
 
     const OPEN: Ledger = Ledger {

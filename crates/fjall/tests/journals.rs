@@ -240,4 +240,16 @@ fn a_sealed_journal_is_whole_and_no_journal_is_missing() {
     answered.append(&mut kill_after(start_child(&path, &more, None), 700));
     let store = open(&path, Settings::default()).unwrap();
     assert_eq!(missing(&store, &answered), [], "after journals were deleted");
+    drop(store);
+
+    // Of a store that was closed, all are needed.
+    let names = sample::files(&path.join("data"));
+    for name in names.iter().filter(|name| name.ends_with(".jnl")) {
+        let name = format!("data/{name}");
+        fs::rename(path.join(&name), &kept).unwrap();
+        assert_refused(&path, &[&name], "missing after a close");
+        fs::rename(&kept, path.join(&name)).unwrap();
+    }
+    let store = open(&path, Settings::default()).unwrap();
+    assert_eq!(missing(&store, &answered), [], "after a close");
 }
