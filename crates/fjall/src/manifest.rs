@@ -25,6 +25,9 @@ const CURRENT_LENGTH: usize = 8 + 16 + 1;
 /// length.
 const WHOLE_TABLE_LIMIT: u64 = 4 * 1024 * 1024;
 
+/// Sections of old tables up to this length are verified whenever a store opens.
+const SHORT: u64 = 64 * 1024;
+
 /// Verifies everything that opening relies on, of all tables.
 pub(crate) fn check(files: &Files) -> Result<(), OpenError> {
     if files.read(VERSION)? != VERSION_CONTENTS {
@@ -68,13 +71,13 @@ fn check_tree(files: &Files, tree: &str, is_small: bool) -> Result<(), OpenError
         )));
     }
     let manifest = Manifest::read(&mut files.open(&name)?).map_err(|error| files.failed(&name, error))?;
-    for (table, checksum) in &manifest.tables {
-        let name = format!("{tree}/tables/{table}");
-        if is_small && xxh3_128(&files.read(&name)?) != *checksum {
+    for table in &manifest.tables {
+        let name = format!("{tree}/tables/{}", table.number);
+        if is_small && xxh3_128(&files.read(&name)?) != table.checksum {
             return Err(files.damaged(format!("{name} does not match its checksum")));
         }
-        check_table(&mut files.open(&name)?, *checksum, &manifest.values)
-            .map_err(|error| files.failed(&name, error))?;
+        let checked = table.check(&mut files.open(&name)?, &manifest.values);
+        checked.map_err(|error| files.failed(&name, error))?;
     }
     for values in &manifest.values {
         let name = format!("{tree}/blobs/{values}");
@@ -91,10 +94,18 @@ fn read_current(bytes: &[u8]) -> Option<(u64, u128)> {
 
 /// The files that a version is made of.
 struct Manifest {
-    /// Tables, with the checksum of each.
-    tables: Vec<(u64, u128)>,
+    tables: Vec<TableFile>,
     /// Files of large values.
     values: BTreeSet<u64>,
+}
+
+/// A file of a table, as a manifest tells of it.
+struct TableFile {
+    number: u64,
+    /// The checksum of the whole file.
+    checksum: u128,
+    /// New tables are on level 0, and the older a table is, the deeper it is.
+    level: u8,
 }
 
 impl Manifest {
@@ -111,17 +122,22 @@ impl Manifest {
 }
 
 /// Tables are kept by level, and within a level by run.
-fn read_tables(section: &[u8]) -> Option<Vec<(u64, u128)>> {
+fn read_tables(section: &[u8]) -> Option<Vec<TableFile>> {
     let mut reader = Reader(section);
     let mut tables = Vec::new();
-    for _level in 0..reader.byte()? {
+    for level in 0..reader.byte()? {
         for _run in 0..reader.byte()? {
             for _table in 0..reader.u32()? {
                 let number = reader.u64()?;
                 let checksum_kind = reader.byte()?;
                 let checksum = reader.u128()?;
                 let _first_sequence_number = reader.u64()?;
-                (checksum_kind == 0).then(|| tables.push((number, checksum)))?;
+                let table = TableFile {
+                    number,
+                    checksum,
+                    level,
+                };
+                (checksum_kind == 0).then(|| tables.push(table))?;
             }
         }
     }
@@ -139,29 +155,40 @@ fn read_values(section: &[u8]) -> Option<BTreeSet<u64>> {
     Some(values)
 }
 
-/// Verifies the parts of a table that say where its records are.
-fn check_table(file: &mut Opened, checksum: u128, values: &BTreeSet<u64>) -> io::Result<()> {
-    let archive = Archive::read(file)?;
-    check_block(&archive.required("meta")?.read(file)?, "metadata")?;
-    check_block(&archive.required("tli")?.read(file)?, "index")?;
-    let filters = match archive.section("filter_tli") {
-        Some(section) => Some(section),
-        None => archive.section("filter"),
-    };
-    if let Some(section) = filters {
-        check_block(&section.read(file)?, "filter")?;
+impl TableFile {
+    /// Verifies the parts of a table that say where its records are.
+    fn check(&self, file: &mut Opened, values: &BTreeSet<u64>) -> io::Result<()> {
+        let archive = Archive::read(file)?;
+        check_block(&archive.required("meta")?.read(file)?, "metadata")?;
+        archive.required("tli")?;
+        for (name, what) in [("tli", "index"), ("filter_tli", "filter"), ("filter", "filter")] {
+            // A filter in parts is many blocks, which are read when they are needed.
+            let is_in_parts = name == "filter" && archive.section("filter_tli").is_some();
+            match archive.section(name) {
+                Some(section) if !is_in_parts && self.is_read_early(section) => {
+                    check_block(&section.read(file)?, what)?
+                }
+                _ => {}
+            }
+        }
+        let Some(links) = archive.section("linked_blob_files") else {
+            return Ok(());
+        };
+        let links = read_links(&links.read(file)?).ok_or_else(|| flaw("has damaged references to large values"))?;
+        if let Some(lost) = links.difference(values).next() {
+            return Err(flaw(format!("refers to large values in file {lost}, which is unknown")));
+        }
+        if file.length <= WHOLE_TABLE_LIMIT {
+            check_links(&file.part(0, file.length)?, archive.required("data")?, self.checksum)?;
+        }
+        Ok(())
     }
-    let Some(links) = archive.section("linked_blob_files") else {
-        return Ok(());
-    };
-    let links = read_links(&links.read(file)?).ok_or_else(|| flaw("has damaged references to large values"))?;
-    if let Some(lost) = links.difference(values).next() {
-        return Err(flaw(format!("refers to large values in file {lost}, which is unknown")));
+
+    /// Whether the engine reads a section when it opens, or it is so short that it does not matter. Of a large store, the
+    /// others are too much to read; the engine verifies them when it needs them.
+    fn is_read_early(&self, section: Section) -> bool {
+        self.level <= 1 || section.length <= SHORT
     }
-    if file.length <= WHOLE_TABLE_LIMIT {
-        check_links(&file.part(0, file.length)?, archive.required("data")?, checksum)?;
-    }
-    Ok(())
 }
 
 /// Verifies the references to large values, which have no checksum, by the checksum of the whole table. A damaged block
