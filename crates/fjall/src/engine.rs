@@ -1,17 +1,19 @@
 //! fjall as an ordered key-value engine.
 
 use crate::directory::Directory;
+use crate::disk::Disk;
 use crate::home::Home;
 use crate::journal::{PREVIOUS, name_previous};
-use crate::{OpenError, Settings};
+use crate::read::Reader;
+use crate::{OpenError, Settings, culprit};
 use bytes::Bytes;
 use fjall::compaction::Leveled;
 use fjall::config::CompressionPolicy;
 use fjall::{
     AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, OwnedWriteBatch,
-    PersistMode, Readable, Snapshot,
+    PersistMode, SeqNo, Snapshot,
 };
-use perennial_kv::{Batch, EngineError, OrderedKv, Span, Table, View, Write};
+use perennial_kv::{Batch, EngineError, Entry, OrderedKv, Span, Table, View, Write};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -41,6 +43,7 @@ pub struct FjallEngine {
     tables: Tables,
     db: Database,
     durable: PersistMode,
+    disk: Disk,
     home: Home,
 }
 
@@ -130,14 +133,19 @@ impl FjallEngine {
         let opened = catch_unwind(AssertUnwindSafe(|| open_database(&directory.data(), settings)));
         let (db, tables) = match opened {
             Ok(Ok(opened)) => opened,
-            Ok(Err(error)) => return Err(OpenError::from_engine(&path, error)),
-            Err(_) => return Err(OpenError::damaged(&path, "the storage engine could not read its files")),
+            Ok(Err(error)) => return Err(named(OpenError::from_engine(&path, error), &directory)),
+            Err(_) => {
+                let why = "the storage engine could not read its files";
+                return Err(named(OpenError::damaged(&path, why), &directory));
+            }
         };
         let last = tables.last_sequence();
         let names_previous = tables.meta.contains_key(PREVIOUS);
         let names_previous = names_previous.map_err(|error| OpenError::from_engine(&path, error))?;
         let journals = Home::prepare(&directory, last, names_previous, db.journal_count())?;
+        let disk = Disk::new(&path, directory.data());
         Ok(Self {
+            disk,
             home: Home::enter(directory, journals),
             tables,
             db,
@@ -187,6 +195,17 @@ impl Drop for FjallEngine {
     }
 }
 
+/// The same error, with the name of the file that is damaged, if one is.
+fn named(error: OpenError, directory: &Directory) -> OpenError {
+    match error {
+        OpenError::Damaged { path, why } => match culprit::damaged_file(&directory.data()) {
+            Some(file) => OpenError::damaged(&path, format!("{why}, in {}", file.display())),
+            None => OpenError::damaged(&path, why),
+        },
+        error => error,
+    }
+}
+
 fn open_database(path: &Path, settings: &Settings) -> fjall::Result<(Database, Tables)> {
     let db = Database::builder(path)
         .manual_journal_persist(true)
@@ -200,6 +219,7 @@ fn open_database(path: &Path, settings: &Settings) -> fjall::Result<(Database, T
     Ok((db, tables))
 }
 
+/// Why a write failed.
 fn engine_error(error: fjall::Error) -> EngineError {
     use fjall::{Error, LsmError};
     match error {
@@ -211,13 +231,18 @@ fn engine_error(error: fjall::Error) -> EngineError {
 
 impl OrderedKv for FjallEngine {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
-        let value = self.tables.get(table).get(key).map_err(engine_error)?;
-        Ok(value.map(Bytes::from))
+        let reader = Reader {
+            table: self.tables.get(table),
+            seqno: SeqNo::MAX,
+            disk: &self.disk,
+        };
+        reader.get(key)
     }
 
     fn view(&self) -> Box<dyn View + '_> {
         Box::new(FjallView {
             tables: &self.tables,
+            disk: &self.disk,
             snapshot: self.db.snapshot(),
         })
     }
@@ -249,28 +274,26 @@ impl OrderedKv for FjallEngine {
 
 struct FjallView<'a> {
     tables: &'a Tables,
+    disk: &'a Disk,
     snapshot: Snapshot,
+}
+
+impl FjallView<'_> {
+    fn reader(&self, table: Table) -> Reader<'_> {
+        Reader {
+            table: self.tables.get(table),
+            seqno: self.snapshot.seqno(),
+            disk: self.disk,
+        }
+    }
 }
 
 impl View for FjallView<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
-        let value = self.snapshot.get(self.tables.get(table), key).map_err(engine_error)?;
-        Ok(value.map(Bytes::from))
+        self.reader(table).get(key)
     }
 
-    fn scan(&self, table: Table, span: &Span, limit: usize) -> Result<Vec<(Bytes, Bytes)>, EngineError> {
-        let table = self.tables.get(table);
-        let entries = match &span.to {
-            Some(to) if *to <= span.from => return Ok(Vec::new()),
-            Some(to) => self.snapshot.range(table, span.from.as_slice()..to.as_slice()),
-            None => self.snapshot.range(table, span.from.as_slice()..),
-        };
-        entries
-            .take(limit)
-            .map(|entry| {
-                let (key, value) = entry.into_inner().map_err(engine_error)?;
-                Ok((key.into(), value.into()))
-            })
-            .collect()
+    fn scan(&self, table: Table, span: &Span, limit: usize) -> Result<Vec<Entry>, EngineError> {
+        self.reader(table).scan(&self.snapshot, span, limit)
     }
 }

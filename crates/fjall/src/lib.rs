@@ -34,9 +34,12 @@
 //! and its journals. Only the end of the last journal, after a crash, cannot be told from a write that the crash cut short.
 
 mod archive;
+mod blob;
 mod bytes;
 mod claim;
+mod culprit;
 mod directory;
+mod disk;
 mod engine;
 mod error;
 mod files;
@@ -47,6 +50,7 @@ mod ledger;
 mod lock;
 mod making;
 mod manifest;
+mod read;
 mod recovery;
 mod settings;
 

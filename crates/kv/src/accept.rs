@@ -4,7 +4,7 @@ use crate::known::Known;
 use crate::prepare::{Effect, Encoded, Prepared, PreparedOp, Wanted};
 use crate::state::{Accepted, Change, State, Ticket};
 use crate::store::engine_error;
-use crate::{OrderedKv, Table, Write, keys, value};
+use crate::{EngineError, OrderedKv, Table, Write, keys, value};
 use bytes::Bytes;
 use perennial_store::{Committed, ConflictReason, Durability, Error, Result, Version};
 use std::sync::Arc;
@@ -69,25 +69,31 @@ impl State {
             return Ok(Some(Arc::new(Known {
                 table: Table::Queue,
                 version: Some(item.version),
+                is_doubtful: false,
                 index: item.index.clone(),
             })));
         }
         if self.damaged.contains(key) {
-            return Ok(Some(Arc::new(damaged(Table::Queue))));
+            return Ok(Some(Arc::new(damaged(Table::Queue, false))));
         }
         for table in [Table::Records, Table::Listed] {
-            if let Some(value) = engine.get(table, key).map_err(engine_error)? {
-                return Ok(Some(Arc::new(know(table, key, value))));
+            match engine.get(table, key) {
+                Ok(None) => {}
+                Ok(Some(value)) => return Ok(Some(Arc::new(know(table, key, value)))),
+                Err(EngineError::Corrupt(_)) => return Ok(Some(Arc::new(damaged(table, true)))),
+                Err(error) => return Err(engine_error(error)),
             }
         }
         Ok(None)
     }
 }
 
-fn damaged(table: Table) -> Known {
+/// What is known of a record that cannot be read. It can be overwritten and removed.
+fn damaged(table: Table, is_doubtful: bool) -> Known {
     Known {
         table,
         version: None,
+        is_doubtful,
         index: Vec::new(),
     }
 }
@@ -96,30 +102,33 @@ fn know(table: Table, key: &Bytes, value: Bytes) -> Known {
     if table == Table::Records {
         return Known {
             version: value::version(&value),
-            ..damaged(table)
+            ..damaged(table, false)
         };
     }
     match value::decode(value) {
         Ok(stored) => Known {
             table,
             version: Some(stored.version),
+            is_doubtful: false,
             index: stored
                 .listing
                 .map_or_else(Vec::new, |listing| keys::index(key, &listing, false)),
         },
-        Err(_) => damaged(table),
+        Err(_) => damaged(table, false),
     }
 }
 
 fn check(op: usize, prepared: &PreparedOp, known: Option<&Known>) -> Result<()> {
+    let unreadable = || {
+        let key = keys::parse(&prepared.key).map_or_else(String::new, |key| key.to_string());
+        Err(Error::Corrupt(format!("the record {key} cannot be read")))
+    };
     let reason = match (&prepared.wanted, known) {
         (Wanted::Anything, _) | (Wanted::Absent, None) => return Ok(()),
+        (Wanted::Absent, Some(known)) if known.is_doubtful => return unreadable(),
         (Wanted::Absent, Some(_)) => ConflictReason::Exists,
         (Wanted::At(_), None) => ConflictReason::Missing,
-        (Wanted::At(_), Some(Known { version: None, .. })) => {
-            let key = keys::parse(&prepared.key).map_or_else(String::new, |key| key.to_string());
-            return Err(Error::Corrupt(format!("the record {key} cannot be understood")));
-        }
+        (Wanted::At(_), Some(Known { version: None, .. })) => return unreadable(),
         (Wanted::At(wanted), Some(known)) if *wanted == known.version => return Ok(()),
         (Wanted::At(_), Some(_)) => ConflictReason::Changed,
     };
@@ -187,6 +196,7 @@ impl Accepted {
             known: Some(Arc::new(Known {
                 table: encoded.table,
                 version: Some(version),
+                is_doubtful: false,
                 index: encoded.index,
             })),
             item: encoded.item.map(|mut item| {

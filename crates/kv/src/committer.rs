@@ -236,6 +236,8 @@ fn merge(group: &mut [Accepted]) -> Batch {
     batch
 }
 
+/// Reads the queue table into the queue index. A record that cannot be read is named and left out; the next opening tries
+/// it again.
 fn read_queue(engine: &impl OrderedKv, state: &mut State, counts: &Counts) -> std::result::Result<(), EngineError> {
     let view = engine.view();
     let mut span = Span::all();
@@ -247,7 +249,7 @@ fn read_queue(engine: &impl OrderedKv, state: &mut State, counts: &Counts) -> st
         span.from = keys::after(last.to_vec());
         let is_last = page.len() < OPEN_PAGE;
         for (key, value) in page {
-            match read_item(&key, value) {
+            match value.and_then(|value| read_item(&key, value)) {
                 Ok(item) => state.due.insert(Arc::new(item)),
                 Err(why) => {
                     counts.note_damaged(&key, &why);

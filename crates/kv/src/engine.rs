@@ -100,7 +100,7 @@ pub enum EngineError {
     /// The disk or the operating system failed: in which way, and what it said.
     #[error("{1}")]
     Io(ErrorKind, String),
-    /// The files are damaged.
+    /// What was asked for is damaged or cannot be read, while the rest of the store answers.
     #[error("{0}")]
     Corrupt(String),
     /// Another handle has taken the data over.
@@ -115,13 +115,17 @@ impl EngineError {
     }
 }
 
+/// An entry that a scan met: its key, and its value or why that cannot be read.
+pub type Entry = (Bytes, Result<Bytes, String>);
+
 /// A reader's view that later writes do not change.
 pub trait View {
-    /// The value of a key.
+    /// The value of a key. [`EngineError::Corrupt`] if it, or the place where it would be, cannot be read.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, EngineError>;
 
-    /// The first `limit` entries of a span, in order of their keys.
-    fn scan(&self, table: Table, span: &Span, limit: usize) -> Result<Vec<(Bytes, Bytes)>, EngineError>;
+    /// The first `limit` entries of a span, in order of their keys. A value that cannot be read does not end the scan;
+    /// keys that cannot be read do, with [`EngineError::Corrupt`]: nobody could tell what is missing.
+    fn scan(&self, table: Table, span: &Span, limit: usize) -> Result<Vec<Entry>, EngineError>;
 }
 
 /// An ordered key-value engine: synchronous, with atomic batches over all tables.

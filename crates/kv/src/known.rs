@@ -12,6 +12,8 @@ pub(crate) struct Known {
     pub(crate) table: Table,
     /// Its version; `None` if the value cannot be understood.
     pub(crate) version: Option<u64>,
+    /// Whether the place where it would be cannot be read, so that nobody knows whether it exists.
+    pub(crate) is_doubtful: bool,
     /// Its keys in the index, to be deleted when it changes.
     pub(crate) index: Vec<Bytes>,
 }
@@ -61,6 +63,7 @@ mod tests {
         Arc::new(Known {
             table: Table::Records,
             version: Some(version),
+            is_doubtful: false,
             index: Vec::new(),
         })
     }

@@ -48,7 +48,7 @@ mod stats;
 mod store;
 mod value;
 
-pub use engine::{Batch, EngineError, OrderedKv, Span, Table, View, Write};
+pub use engine::{Batch, EngineError, Entry, OrderedKv, Span, Table, View, Write};
 pub use memory::{MemoryDisk, MemoryStore};
 pub use meta::Progress;
 pub use settings::Settings;

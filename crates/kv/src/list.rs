@@ -3,7 +3,7 @@
 use crate::bounded::view;
 use crate::committer::Core;
 use crate::store::{closed, engine_error};
-use crate::{OrderedKv, Span, Table, View, keys, value};
+use crate::{EngineError, OrderedKv, Span, Table, View, keys, value};
 use bytes::Bytes;
 use perennial_store::{Cursor, Error, ListFilter, ListPage, Listed, Result, Version};
 use std::fmt::Write as _;
@@ -11,8 +11,8 @@ use std::fmt::Write as _;
 /// How many records one page may look at: a filter that matches little must not hold up everyone.
 const EXAMINED_PER_PAGE: usize = 4096;
 
-/// A record that may match, and its value if it was met on the way.
-type Candidate = (Bytes, Option<Bytes>);
+/// A record that may match, and its value, or why that cannot be read, if it was met on the way.
+type Candidate = (Bytes, Option<std::result::Result<Bytes, String>>);
 
 impl<E: OrderedKv> Core<E> {
     pub(crate) fn list(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<ListPage> {
@@ -47,18 +47,14 @@ impl<E: OrderedKv> Core<E> {
         view: &dyn View,
         filter: &ListFilter,
         key: &Bytes,
-        value: Option<Bytes>,
+        value: Option<std::result::Result<Bytes, String>>,
     ) -> Result<Option<Listed>> {
         let value = match value {
             Some(value) => Some(value),
-            None => {
-                let listed = view.get(Table::Listed, key).map_err(engine_error)?;
-                let queued = || view.get(Table::Queue, key).map_err(engine_error);
-                listed.map_or_else(queued, |value| Ok(Some(value)))?
-            }
+            None => find(view, key)?,
         };
         let Some(value) = value else { return Ok(None) };
-        let stored = match value::decode(value) {
+        let stored = match value.and_then(value::decode) {
             Ok(stored) => stored,
             Err(why) => {
                 self.counts.note_damaged(key, &why);
@@ -72,6 +68,19 @@ impl<E: OrderedKv> Core<E> {
             listing,
         }))
     }
+}
+
+/// The value of a record that the index tells of, or why it cannot be read.
+fn find(view: &dyn View, key: &[u8]) -> Result<Option<std::result::Result<Bytes, String>>> {
+    for table in [Table::Listed, Table::Queue] {
+        match view.get(table, key) {
+            Ok(None) => {}
+            Ok(Some(value)) => return Ok(Some(Ok(value))),
+            Err(EngineError::Corrupt(why)) => return Ok(Some(Err(why))),
+            Err(error) => return Err(engine_error(error)),
+        }
+    }
+    Ok(None)
 }
 
 /// The records that may match, in order of their keys.

@@ -1,6 +1,6 @@
 //! The in-memory engine: for tests and simulation. A commit is complete within its first poll; there is no thread.
 
-use crate::{Batch, EngineError, KvStore, OrderedKv, Settings, Span, Table, View, Write, keys};
+use crate::{Batch, EngineError, Entry, KvStore, OrderedKv, Settings, Span, Table, View, Write, keys};
 use bytes::Bytes;
 use parking_lot::{RwLock, RwLockReadGuard};
 use perennial_store::Key;
@@ -190,7 +190,7 @@ impl View for MemoryView<'_> {
         Ok(self.contents.tables.get(&table).and_then(|map| map.get(key)).cloned())
     }
 
-    fn scan(&self, table: Table, span: &Span, limit: usize) -> Result<Vec<(Bytes, Bytes)>, EngineError> {
+    fn scan(&self, table: Table, span: &Span, limit: usize) -> Result<Vec<Entry>, EngineError> {
         self.engine.check(&self.contents)?;
         let Some(map) = self.contents.tables.get(&table) else {
             return Ok(Vec::new());
@@ -203,7 +203,7 @@ impl View for MemoryView<'_> {
         let entries = map.range::<[u8], _>((Bound::Included(span.from.as_slice()), to));
         Ok(entries
             .take(limit)
-            .map(|(key, value)| (key.clone(), value.clone()))
+            .map(|(key, value)| (key.clone(), Ok(value.clone())))
             .collect())
     }
 }

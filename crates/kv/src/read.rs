@@ -2,12 +2,12 @@
 
 use crate::bounded::view;
 use crate::committer::Core;
-use crate::due::Found;
+use crate::due::{Found, Item};
 use crate::meta::Group;
 use crate::state::Relaxed;
 use crate::store::{closed, engine_error};
 use crate::value::{self, Stored};
-use crate::{OrderedKv, Span, Table, View, keys};
+use crate::{EngineError, Entry, OrderedKv, Span, Table, View, keys};
 use bytes::Bytes;
 use perennial_store::{DuePage, DueQuery, Error, Key, Record, RecordId, Result, ScanPage, ScanQuery};
 
@@ -23,9 +23,9 @@ fn tables(is_queued: bool) -> [Table; 3] {
     }
 }
 
-pub(crate) fn find(view: &dyn View, key: &[u8], is_queued: bool) -> Result<Option<Bytes>> {
+fn find(view: &dyn View, key: &[u8], is_queued: bool) -> std::result::Result<Option<Bytes>, EngineError> {
     for table in tables(is_queued) {
-        if let Some(value) = view.get(table, key).map_err(engine_error)? {
+        if let Some(value) = view.get(table, key)? {
             return Ok(Some(value));
         }
     }
@@ -43,7 +43,10 @@ impl<E: OrderedKv> Core<E> {
         };
         let value = match relaxed {
             Some(relaxed) => relaxed.value,
-            None => find(&view(engine), &bytes, is_queued)?,
+            None => match find(&view(engine), &bytes, is_queued) {
+                Err(EngineError::Corrupt(why)) => return Err(corrupt(key, &why)),
+                value => value.map_err(engine_error)?,
+            },
         };
         let Some(value) = value else { return Ok(None) };
         let stored = value::decode(value).map_err(|why| corrupt(key, &why))?;
@@ -68,7 +71,8 @@ impl<E: OrderedKv> Core<E> {
                 let id = key.get(prefix..).and_then(|id| std::str::from_utf8(id).ok());
                 let id = id.ok_or_else(|| Error::Corrupt(format!("a record of {:?} has no id", query.partition)))?;
                 let key = Key::new(query.partition.clone(), RecordId::from_raw(id));
-                let mut stored = value::decode(value).map_err(|why| corrupt(&key, &why))?;
+                let stored = value.and_then(value::decode);
+                let mut stored = stored.map_err(|why| corrupt(&key, &why))?;
                 if query.keys_only {
                     stored.body = Bytes::new();
                 }
@@ -99,7 +103,13 @@ impl<E: OrderedKv> Core<E> {
                 after = Some(item.position());
                 let value = match relaxed {
                     Some(relaxed) => relaxed.value,
-                    None => view.get(Table::Queue, &item.key).map_err(engine_error)?,
+                    None => match view.get(Table::Queue, &item.key) {
+                        Err(EngineError::Corrupt(why)) => {
+                            self.set_aside(item, &why);
+                            None
+                        }
+                        value => value.map_err(engine_error)?,
+                    },
                 };
                 page.records
                     .extend(value.and_then(|value| self.queued_record(query, &item.key, value)));
@@ -110,6 +120,16 @@ impl<E: OrderedKv> Core<E> {
             if !found.more || page.records.len() >= query.limit {
                 return Ok(page);
             }
+        }
+    }
+
+    /// Takes a record out of its queue that cannot be read any more, until the store is opened again.
+    fn set_aside(&self, item: &Item, why: &str) {
+        self.counts.note_damaged(&item.key, why);
+        let mut state = self.state.lock();
+        if state.due.get(&item.key).is_some_and(|now| now.version == item.version) {
+            state.due.remove(&item.key);
+            state.damaged.insert(item.key.clone());
         }
     }
 
@@ -151,7 +171,7 @@ fn is_wanted(query: &DueQuery, stored: &Stored) -> bool {
 }
 
 /// The first `limit` records of a span, from all tables and from relaxed changes that the view does not hold yet.
-fn entries(view: &dyn View, span: &Span, relaxed: Vec<(Bytes, Relaxed)>, limit: usize) -> Result<Vec<(Bytes, Bytes)>> {
+fn entries(view: &dyn View, span: &Span, relaxed: Vec<(Bytes, Relaxed)>, limit: usize) -> Result<Vec<Entry>> {
     let relaxed = newer_than(view, relaxed)?;
     let wanted = limit.saturating_add(relaxed.len());
     let mut entries = Vec::new();
@@ -162,7 +182,7 @@ fn entries(view: &dyn View, span: &Span, relaxed: Vec<(Bytes, Relaxed)>, limit: 
         entries.retain(|(key, _)| relaxed.binary_search_by(|(changed, _)| changed.cmp(key)).is_err());
         let values = relaxed
             .into_iter()
-            .filter_map(|(key, relaxed)| Some((key, relaxed.value?)));
+            .filter_map(|(key, relaxed)| Some((key, Ok(relaxed.value?))));
         entries.extend(values);
     }
     entries.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));

@@ -1,5 +1,6 @@
 //! Counts of what a handle has done, for budgets and metrics.
 
+use crate::keys;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What a store handle has done since it was opened.
@@ -61,6 +62,10 @@ impl Counts {
     pub(crate) fn note_damaged(&self, key: &[u8], why: &str) {
         add_one(&self.damaged);
         metrics::counter!("perennial_store_damaged_total").increment(1);
-        tracing::warn!(key = %key.escape_ascii(), why, "a stored record cannot be understood; it is left out and left alone");
+        let message = "a stored record cannot be read: it is left out, and tried again when the store is opened again";
+        match keys::parse(key) {
+            Some(key) => tracing::error!(partition = %key.partition, id = %key.id, why, message),
+            None => tracing::error!(key = %key.escape_ascii(), why, message),
+        }
     }
 }

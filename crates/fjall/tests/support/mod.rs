@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, dead_code)]
 
+pub mod damage;
 pub mod faults;
 
 use perennial_fjall::{FjallStore, Settings, open};
@@ -203,7 +204,7 @@ pub fn missing(store: &FjallStore, answered: &Answered) -> Vec<(u64, u64)> {
 }
 
 /// Compiles a library of this folder that takes the place of calls to the system.
-fn compile(directory: &Path, name: &str) -> PathBuf {
+pub fn compile(directory: &Path, name: &str) -> PathBuf {
     let library = directory.join(name).with_extension("so");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/support/{name}.c"));
     let status = Command::new("cc")
