@@ -2,6 +2,7 @@
 
 use crate::admin::condemn;
 use crate::board::{Board, Body, ClaimId, Pin, Subject};
+use crate::budget::{Budget, Share};
 use crate::chores::Housekeeper;
 use crate::error;
 use crate::instance::{self, Cache, Snapshot, Trust};
@@ -34,6 +35,8 @@ pub struct Engine {
     pub clock: Arc<dyn Clock>,
     pub orders: Sequencer,
     pub meters: Arc<Meters>,
+    /// What is left of the memory for the bodies of queued items.
+    pub held: Arc<Budget>,
     pub settings: Settings,
     pub closed: AtomicBool,
     /// How the queues are laid out.
@@ -103,6 +106,7 @@ impl Engine {
             parts,
             clock,
             meters,
+            held: Budget::new(settings.held_bytes),
             settings,
             closed: AtomicBool::new(false),
             outbox: Outbox::default(),
@@ -302,19 +306,21 @@ impl Engine {
 
     /// The body of a queued item that somebody else keeps too.
     pub fn copied_body(&self, item: &WorkItem, bytes: usize) -> Body {
-        if bytes <= self.settings.held_body_bytes {
-            Body::Held(Arc::new(item.clone()))
-        } else {
-            Body::Stored
-        }
+        self.share_of(bytes)
+            .map_or(Body::Stored, |share| Body::Held(Arc::new(item.clone()), Some(share)))
     }
 
     /// The body of a queued item, as the board keeps it.
     pub fn body(&self, item: WorkItem, bytes: usize) -> Body {
-        if bytes <= self.settings.held_body_bytes {
-            Body::Held(Arc::new(item))
-        } else {
-            Body::Stored
-        }
+        self.share_of(bytes)
+            .map_or(Body::Stored, |share| Body::Held(Arc::new(item), Some(share)))
+    }
+
+    /// The memory for a body whose record has so many bytes; `None` if it is too large, or there is no room for it.
+    fn share_of(&self, bytes: usize) -> Option<Arc<Share>> {
+        let is_small = bytes <= self.settings.held_body_bytes;
+        is_small
+            .then(|| self.held.take(bytes + size_of::<WorkItem>()))
+            .flatten()
     }
 }

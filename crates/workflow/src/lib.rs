@@ -19,6 +19,7 @@
 
 mod admin;
 mod board;
+mod budget;
 mod chores;
 mod engine;
 mod error;

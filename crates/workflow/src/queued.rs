@@ -60,7 +60,7 @@ impl Post {
 
     /// The message as the head of its instance may hold it in place of a record: if it is small, and ready.
     pub fn enclosed(&self) -> Option<Arc<Enclosed>> {
-        let Body::Held(item) = &self.body else { return None };
+        let Body::Held(item, _) = &self.body else { return None };
         (self.bytes <= ENCLOSED_BYTES && self.due_ms == 0).then(|| {
             Arc::new(Enclosed {
                 id: self.id.as_str().to_string(),
@@ -121,7 +121,7 @@ impl Offer {
         let draft = work::draft(key.clone(), &item, place, u32::from(owner.is_some()), owner)?;
         let body = match owner {
             // It is about to be handed out.
-            Some(_) => Body::Held(Arc::new(item)),
+            Some(_) => Body::Held(Arc::new(item), None),
             None => engine.body(item, draft.body.len()),
         };
         let foreign = reserved_ms == 0 && engine.is_foreign(&activity, order);

@@ -38,7 +38,8 @@ pub async fn recover(engine: &Arc<Engine>) -> Result<()> {
     redo::check_limits(&engine.store.limits())?;
     chores::run_all(engine).await?;
     engine.outbox.open();
-    let clean = engine.store.get(&clean_marker()).await?.is_some();
+    // If nobody can tell, the worst is assumed.
+    let clean = if_readable(engine.store.get(&clean_marker()).await)?.is_some();
     let mut found = 0;
     for lane in [Cow::Borrowed(queues::TURN), Cow::Borrowed(queues::WORK)] {
         let set_aside = Topics::These {
@@ -53,6 +54,14 @@ pub async fn recover(engine: &Arc<Engine>) -> Result<()> {
     }
     info!(pending = found, clean, "workflows opened");
     Ok(())
+}
+
+/// What was found; nothing if it cannot be read.
+fn if_readable(found: Result<Option<Record>>) -> Result<Option<Record>> {
+    match found {
+        Err(Error::Corrupt(_)) => Ok(None),
+        found => found,
+    }
 }
 
 async fn admit_all(engine: &Engine, lane: &str, topics: Topics, clean: bool) -> Result<usize> {
@@ -221,11 +230,11 @@ pub async fn leave(engine: &Engine) -> Result<()> {
     counts.sort_unstable();
     let mut ops = Vec::with_capacity(counts.len() + 1);
     for (key, attempts) in counts {
-        let Some(record) = engine.store.get(&key).await? else {
+        // One that cannot be read is set aside by whoever opens the store next.
+        let Some(record) = if_readable(engine.store.get(&key).await)? else {
             continue;
         };
         let Some(place) = record.place.clone() else { continue };
-        // One that cannot be read is set aside by whoever opens the store next.
         let Ok(envelope) = Envelope::open(&record) else {
             continue;
         };

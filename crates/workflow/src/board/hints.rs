@@ -86,8 +86,9 @@ impl Inner {
                 if !is_hinted(mailbox) || self.foreseen.contains(instance) {
                     continue;
                 }
-                let told =
-                    |(order, letter): &(&Order, &Letter)| !letter.certain && covered.covers(**order, letter.due_ms);
+                let told = |(order, letter): &(&Order, &Box<Letter>)| {
+                    !letter.certain && covered.covers(**order, letter.due_ms)
+                };
                 hints.extend(mailbox.visible.iter().filter(told).map(|(order, letter)| Hint {
                     key: message::key(instance, &letter.id),
                     order: *order,
@@ -118,7 +119,11 @@ impl Inner {
                 }
                 continue;
             };
-            let is_hint = self.turns.mailboxes.get(&instance).is_some_and(is_hinted)
+            let is_hint = self
+                .turns
+                .mailboxes
+                .get(&instance)
+                .is_some_and(|mailbox| is_hinted(mailbox))
                 && !self.foreseen.contains(&instance)
                 && self
                     .turns

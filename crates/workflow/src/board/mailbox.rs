@@ -2,6 +2,7 @@
 
 use super::alarms::AlarmKey;
 use super::{ClaimId, Pin};
+use crate::budget::Share;
 use crate::outbox::Origin;
 use crate::records::message;
 use duroxide::providers::WorkItem;
@@ -9,11 +10,14 @@ use perennial_store::{Order, RecordId, Version};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The content of a queued record: kept if it is small, else read again when it is handed out.
+/// The content of a queued record: kept if it is small and there is room, else read again when it is handed out.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// In memory.
-    Held(Arc<WorkItem>),
+    /// In memory, with its share of the memory for bodies; what is about to be handed out needs none.
+    Held(
+        Arc<WorkItem>,
+        #[expect(dead_code, reason = "dropping it gives the memory back")] Option<Arc<Share>>,
+    ),
     /// Only in the store.
     Stored,
 }
@@ -89,12 +93,12 @@ pub enum Holder {
     Damaged,
 }
 
-/// The messages of one instance.
+/// The messages of one instance. Most have one, and a node of a map has room for eleven: so letters are boxed.
 pub struct Mailbox {
     /// Those that may be handed out.
-    pub visible: BTreeMap<Order, Letter>,
+    pub visible: BTreeMap<Order, Box<Letter>>,
     /// Those that become visible later.
-    pub hidden: BTreeMap<Order, (Letter, AlarmKey)>,
+    pub hidden: BTreeMap<Order, (Box<Letter>, AlarmKey)>,
     /// Who has it.
     pub holder: Holder,
     /// Whose lease has run out: until somebody else takes it, it can be given back.
@@ -179,13 +183,13 @@ impl Mailbox {
     /// A message, visible or not.
     pub fn find(&self, order: Order) -> Option<&Letter> {
         let hidden = || self.hidden.get(&order).map(|(letter, _)| letter);
-        self.visible.get(&order).or_else(hidden)
+        self.visible.get(&order).or_else(hidden).map(Box::as_ref)
     }
 
     /// The same, to change it.
     pub fn letter(&mut self, order: Order) -> Option<&mut Letter> {
         let hidden = self.hidden.get_mut(&order).map(|(letter, _)| letter);
-        hidden.or_else(|| self.visible.get_mut(&order))
+        hidden.or_else(|| self.visible.get_mut(&order)).map(Box::as_mut)
     }
 
     /// The orders of all messages, visible or not.

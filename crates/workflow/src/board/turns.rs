@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct Turns {
     /// All mailboxes.
-    pub mailboxes: HashMap<Arc<str>, Mailbox>,
+    pub mailboxes: HashMap<Arc<str>, Box<Mailbox>>,
     ready: BTreeMap<Pin, BTreeMap<Order, Arc<str>>>,
     /// Instances that will be ready soon, and that who cannot wait may have now.
     pub settling: BTreeMap<Order, Arc<str>>,
@@ -85,7 +85,7 @@ impl Turns {
             let hidden = mailbox.hidden.iter().map(|(order, (letter, _))| (order, letter));
             let all = mailbox.visible.iter().chain(hidden);
             all.filter(|(_, letter)| letter.attempts != letter.noted)
-                .map(move |(order, letter)| (instance, *order, letter))
+                .map(move |(order, letter)| (instance, *order, letter.as_ref()))
         })
     }
 }
@@ -104,8 +104,9 @@ impl Inner {
             .turns
             .mailboxes
             .entry(Arc::clone(instance))
-            .or_insert_with(|| Mailbox::new(pin));
+            .or_insert_with(|| Box::new(Mailbox::new(pin)));
         letter.certain &= mailbox.is_ours();
+        let letter = Box::new(letter);
         match alarm {
             Some(alarm) => {
                 mailbox.hidden.insert(order, (letter, alarm));
@@ -176,7 +177,7 @@ impl Inner {
     }
 
     fn mailbox(&mut self, instance: &str) -> Option<&mut Mailbox> {
-        self.turns.mailboxes.get_mut(instance)
+        self.turns.mailboxes.get_mut(instance).map(Box::as_mut)
     }
 
     /// Gives an instance to a claim: the messages that are visible now, each counted as handed out once more. At most
@@ -192,7 +193,7 @@ impl Inner {
         let Some(mailbox) = self.mailbox(instance) else {
             return Vec::new();
         };
-        let starts = |(order, letter): (&Order, &Letter)| (letter.sort == Sort::Start).then_some(*order);
+        let starts = |(order, letter): (&Order, &Box<Letter>)| (letter.sort == Sort::Start).then_some(*order);
         let start = mailbox.visible.iter().find_map(starts);
         let far = start.filter(|start| mailbox.visible.range(..start).count() >= limit);
         let near = limit - usize::from(far.is_some()).min(limit);
@@ -201,7 +202,7 @@ impl Inner {
         for (_, (order, letter)) in held.filter(|(at, (order, _))| *at < near || Some(**order) == far) {
             // Where many share the store, the head counts.
             letter.attempts += u32::from(alone && !mutation::is(Mutation::SkipAttempt));
-            letters.push((*order, letter.clone()));
+            letters.push((*order, Letter::clone(letter)));
         }
         if mutation::is(Mutation::NewestFirst) {
             letters.reverse();
@@ -240,7 +241,8 @@ impl Inner {
             self.refresh(instance);
         }
         // Nobody will take what has no messages any more.
-        let is_empty = self.turns.mailboxes.get(instance).is_none_or(Mailbox::is_idle);
+        let mailbox = self.turns.mailboxes.get(instance);
+        let is_empty = mailbox.is_none_or(|mailbox| mailbox.is_idle());
         if is_empty && self.claims.get(&claim).is_some_and(Claim::is_kept_back) {
             self.drop_claim(claim);
             self.turns.mailboxes.remove(instance);
@@ -390,7 +392,12 @@ impl Inner {
     }
 
     pub fn drop_if_idle(&mut self, instance: &Arc<str>) {
-        if self.turns.mailboxes.get(instance).is_some_and(Mailbox::is_idle) {
+        if self
+            .turns
+            .mailboxes
+            .get(instance)
+            .is_some_and(|mailbox| mailbox.is_idle())
+        {
             self.turns.mailboxes.remove(instance);
         }
     }

@@ -96,7 +96,7 @@ fn activity_key(activity: &Activity) -> ActivityKey {
 /// All activities that are not finished.
 #[derive(Default)]
 pub struct Work {
-    tasks: HashMap<Order, Entry>,
+    tasks: HashMap<Order, Box<Entry>>,
     /// Ready activities outside sessions, by tag; those of other processes behind all others.
     ready: BTreeMap<Option<Arc<str>>, BTreeSet<(bool, Order)>>,
     by_activity: BTreeMap<ActivityKey, Vec<Order>>,
@@ -136,7 +136,7 @@ impl Work {
 
     /// Whether an activity stands here unclaimed.
     pub fn is_hint(&self, order: Order) -> bool {
-        self.tasks.get(&order).is_some_and(Entry::is_hint)
+        self.tasks.get(&order).is_some_and(|entry| entry.is_hint())
     }
 
     /// All activities that stand here unclaimed.
@@ -192,7 +192,7 @@ impl Inner {
         self.work
             .by_activity
             .entry(activity_key(&task.activity))
-            .or_default()
+            .or_insert_with(|| Vec::with_capacity(1))
             .push(order);
         *self
             .work
@@ -212,14 +212,12 @@ impl Inner {
             self.work.reserved.insert(order, now_ms);
         }
         self.meters.work_depth.set((self.work.tasks.len() + 1) as f64);
-        self.work.tasks.insert(
-            order,
-            Entry {
-                task,
-                state,
-                lapsed: None,
-            },
-        );
+        let entry = Entry {
+            task,
+            state,
+            lapsed: None,
+        };
+        self.work.tasks.insert(order, Box::new(entry));
         if ready {
             self.show(order, now_ms);
         }
@@ -377,7 +375,7 @@ impl Inner {
                     && !task.foreign
                     && task.reserved_ms == 0
                     && entry.lapsed.is_none()
-                    && matches!(task.body, Body::Held(_))
+                    && matches!(task.body, Body::Held(..))
             })
         };
         let (_, order) = *ready.iter().take(NEAR).find(suits)?;

@@ -22,7 +22,8 @@ pub async fn load(store: &dyn Store, instance: &str) -> Result<Snapshot> {
 
 /// Reads everything of an instance but its queues and its head, which was read before.
 ///
-/// A history that cannot be read is not an error here: it is part of what is known of the instance.
+/// A history that this program cannot decode is not an error here: it is part of what is known of the instance, and the
+/// runtime ends the instance for it. One that the store cannot read is: it may be mended.
 pub async fn load_from(store: &dyn Store, partition: &Partition, head: Option<Record>) -> Result<Snapshot> {
     let Some(record) = head else {
         return Ok(Snapshot::default());
@@ -40,7 +41,8 @@ pub async fn load_rest(store: &dyn Store, partition: &Partition, head: Head, ver
         });
     }
     // A turn that is committed while this is read is none of this head's, and must not be half of what is read.
-    let history = match history_before(store, partition, head.execution.id, head.turns).await {
+    let pages = pages_before(store, partition, head.execution.id, head.turns).await?;
+    let history = match decode_all(&pages) {
         Ok(history) => history,
         Err(Error::Corrupt(why)) => History::damaged(why),
         Err(other) => return Err(other),
@@ -65,18 +67,19 @@ pub async fn load_rest(store: &dyn Store, partition: &Partition, head: Head, ver
 
 /// Reads the history of one execution.
 pub async fn history_of(store: &dyn Store, partition: &Partition, execution: u64) -> Result<History> {
-    history_before(store, partition, execution, u64::MAX).await
+    decode_all(&pages_before(store, partition, execution, u64::MAX).await?)
 }
 
-/// Reads the history of one execution, as far as the turns before `turn` have written it.
-async fn history_before(store: &dyn Store, partition: &Partition, execution: u64, turn: u64) -> Result<History> {
-    let mut pages = Vec::new();
-    for record in everything_under(store, partition, Page::of_execution(execution)).await? {
-        if Page::turn_of(&record.key).is_none_or(|written| written < turn) {
-            pages.push(Arc::new(decode::<Page>(&record)?));
-        }
-    }
-    Ok(History::new(pages))
+/// Reads the records of the history of one execution, as far as the turns before `turn` have written it.
+async fn pages_before(store: &dyn Store, partition: &Partition, execution: u64, turn: u64) -> Result<Vec<Record>> {
+    let mut pages = everything_under(store, partition, Page::of_execution(execution)).await?;
+    pages.retain(|record| Page::turn_of(&record.key).is_none_or(|written| written < turn));
+    Ok(pages)
+}
+
+fn decode_all(pages: &[Record]) -> Result<History> {
+    let pages = pages.iter().map(|record| decode::<Page>(record).map(Arc::new));
+    pages.collect::<Result<Vec<_>>>().map(History::new)
 }
 
 /// Reads the record of one execution that has ended.

@@ -213,7 +213,7 @@ async fn put_off_record(
             .map(|letter| (letter.body.clone(), letter.attempts))
     };
     let (item, attempts) = match known {
-        Some((Body::Held(item), attempts)) => (item, attempts),
+        Some((Body::Held(item, _), attempts)) => (item, attempts),
         _ => match message::read(&*engine.store, instance, &handed.id).await? {
             None => return Ok(None),
             Some(envelope) => (Arc::new(envelope.item), envelope.attempts),

@@ -16,6 +16,7 @@ use perennial_store::{Commit, Error, Op, Place};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
+use tracing::error;
 
 /// How long an instance is left alone that another process works on, before it is looked at again.
 const BUSY_MS: u64 = 1_000;
@@ -56,6 +57,9 @@ async fn read(engine: &Arc<Engine>, taken: &mut Taken, window: &Window) -> Resul
         return Ok(None);
     }
     let messages = open(engine, taken).await?;
+    if taken.letters.is_empty() {
+        return Ok(None);
+    }
     let Some((name, version)) = name(&snapshot, &messages) else {
         orphans(engine, taken).await?;
         return Ok(None);
@@ -168,19 +172,28 @@ fn name(snapshot: &Snapshot, messages: &[WorkItem]) -> Option<(String, String)> 
     snapshot.history.started_as().or(started).or_else(unnamed)
 }
 
-/// The messages themselves. What is not in memory is read from the store; what is gone is not taken.
+/// The messages themselves. What is not in memory is read from the store; what is gone is not taken. A message that cannot
+/// be read leaves the board, so that it harms only itself; the next opening of the store tries it again.
 pub async fn open(engine: &Engine, taken: &mut Taken) -> Result<Vec<WorkItem>, Error> {
     let mut messages = Vec::with_capacity(taken.letters.len());
-    let mut gone = HashSet::new();
+    let (mut gone, mut unreadable) = (HashSet::new(), Vec::new());
     for (order, letter) in &taken.letters {
         match &letter.body {
-            Body::Held(item) => messages.push(WorkItem::clone(item)),
-            Body::Stored => match message::read(&*engine.store, &taken.instance, &letter.id).await? {
-                Some(envelope) => messages.push(envelope.item),
-                None => drop(gone.insert(*order)),
+            Body::Held(item, _) => messages.push(WorkItem::clone(item)),
+            Body::Stored => match message::read(&*engine.store, &taken.instance, &letter.id).await {
+                Ok(Some(envelope)) => messages.push(envelope.item),
+                Ok(None) => drop(gone.insert(*order)),
+                Err(Error::Corrupt(why)) => {
+                    error!(instance = %taken.instance, id = %letter.id, why, "a message cannot be read: it is set aside");
+                    engine.meters.quarantined.increment(1);
+                    gone.insert(*order);
+                    unreadable.push(*order);
+                }
+                Err(other) => return Err(other),
             },
         }
     }
+    engine.board.lock().0.unlearn_letters(&taken.instance, &unreadable);
     taken.letters.retain(|(order, _)| !gone.contains(order));
     Ok(messages)
 }
@@ -218,7 +231,7 @@ async fn note(engine: &Arc<Engine>, taken: &Taken) -> Result<(), Error> {
         .filter(|(_, letter)| letter.old || letter.attempts > 1)
     {
         let item = match &letter.body {
-            Body::Held(item) => Arc::clone(item),
+            Body::Held(item, _) => Arc::clone(item),
             Body::Stored => match message::read(&*engine.store, &taken.instance, &letter.id).await? {
                 Some(envelope) => Arc::new(envelope.item),
                 None => continue,

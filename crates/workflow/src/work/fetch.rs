@@ -212,9 +212,9 @@ async fn prepare(engine: &Arc<Engine>, mut taken: Taken, worker: &Worker) -> Res
             return Ok(None);
         }
         Err(Error::Corrupt(why)) => {
-            error!(instance = %taken.task.activity.instance, why, "an activity cannot be read: it is set aside");
-            taken.kept = true;
-            engine.board.lock().0.withdraw(taken.order);
+            error!(key = %taken.task.key, why, "an activity cannot be read: it is set aside");
+            engine.meters.quarantined.increment(1);
+            taken.withdraw(true);
             return Ok(None);
         }
         Err(other) => return Err(other),
@@ -277,7 +277,7 @@ async fn see_through(engine: &Arc<Engine>, taken: Taken, worker: &Worker) -> Res
 /// The activity itself: from memory, or from the store if it is large.
 pub async fn open(engine: &Engine, task: &Task) -> Result<Option<Arc<WorkItem>>, Error> {
     match &task.body {
-        Body::Held(item) => Ok(Some(Arc::clone(item))),
+        Body::Held(item, _) => Ok(Some(Arc::clone(item))),
         Body::Stored => {
             let record = engine.store.get(&task.key).await?;
             Ok(record

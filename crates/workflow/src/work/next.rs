@@ -33,7 +33,7 @@ impl Next {
             attempts: task.attempts + 1,
             claimed: None,
         };
-        let Body::Held(item) = &task.body else {
+        let Body::Held(item, _) = &task.body else {
             return Ok(None);
         };
         let place = Place {

@@ -32,7 +32,7 @@ pub async fn secure(
     lock: Duration,
 ) -> Result<Secured> {
     let (item, version) = match &task.body {
-        Body::Held(item) => (Arc::clone(item), task.version.clone()),
+        Body::Held(item, _) => (Arc::clone(item), task.version.clone()),
         Body::Stored => match engine.store.get(&task.key).await? {
             None => return Ok(Secured::Unseen),
             Some(record) if record.version != task.version => return Ok(Secured::Unseen),
