@@ -127,7 +127,7 @@ async fn a_length_beyond_the_end_of_its_file_harms_that_record() {
     let end = original.value_of(last).1 as u64 + 1_000;
     let file = fs::File::options().write(true).open(copy.path().join(file)).unwrap();
     file.set_len(end).unwrap();
-    assert_eq!(unreadable(&store, &original.written).await, [last.clone()]);
+    assert_eq!(unreadable(&store, &original.written).await, std::slice::from_ref(last));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

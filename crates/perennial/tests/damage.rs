@@ -300,7 +300,7 @@ async fn activities_and_messages_that_become_unreadable_while_they_wait_stop_nob
         let length = if instance.starts_with("victim") { LARGE } else { 10 };
         let item = activity(instance, id as u64, length);
         bed.provider.enqueue_for_worker(item).await.unwrap();
-        bed.start(&[instance.clone()], length).await;
+        bed.start(std::slice::from_ref(instance), length).await;
     }
     bed.close().await;
     flush(path);

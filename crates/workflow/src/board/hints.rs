@@ -2,8 +2,8 @@
 //! since the store told of it. A newer answer that should tell of it and does not says so; and what another process was
 //! found to work on is left to it for a while.
 
+use super::Inner;
 use super::mailbox::{Holder, Mailbox};
-use super::{Inner, Letter};
 use crate::records::{message, queues};
 use perennial_store::{Key, Order, Topics};
 use std::collections::{HashMap, HashSet};
@@ -86,10 +86,9 @@ impl Inner {
                 if !is_hinted(mailbox) || self.foreseen.contains(instance) {
                     continue;
                 }
-                let told = |(order, letter): &(&Order, &Box<Letter>)| {
-                    !letter.certain && covered.covers(**order, letter.due_ms)
-                };
-                hints.extend(mailbox.visible.iter().filter(told).map(|(order, letter)| Hint {
+                let letters = mailbox.visible.iter();
+                let told = letters.filter(|(order, letter)| !letter.certain && covered.covers(**order, letter.due_ms));
+                hints.extend(told.map(|(order, letter)| Hint {
                     key: message::key(instance, &letter.id),
                     order: *order,
                     letter_for: Some(Arc::clone(instance)),

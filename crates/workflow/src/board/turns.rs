@@ -193,8 +193,9 @@ impl Inner {
         let Some(mailbox) = self.mailbox(instance) else {
             return Vec::new();
         };
-        let starts = |(order, letter): (&Order, &Box<Letter>)| (letter.sort == Sort::Start).then_some(*order);
-        let start = mailbox.visible.iter().find_map(starts);
+        let mut letters = mailbox.visible.iter();
+        let start = letters.find(|(_, letter)| letter.sort == Sort::Start);
+        let start = start.map(|(order, _)| *order);
         let far = start.filter(|start| mailbox.visible.range(..start).count() >= limit);
         let near = limit - usize::from(far.is_some()).min(limit);
         let mut letters = Vec::with_capacity(mailbox.visible.len().min(limit));
