@@ -1,5 +1,6 @@
 //! A view that is never asked for a key longer than its engine takes.
 
+use crate::engine::Entry;
 use crate::{EngineError, OrderedKv, Span, Table, View};
 use bytes::Bytes;
 
@@ -25,7 +26,7 @@ impl View for Bounded<'_> {
         }
     }
 
-    fn scan(&self, table: Table, span: &Span, limit: usize) -> Result<Vec<(Bytes, Bytes)>, EngineError> {
+    fn scan(&self, table: Table, span: &Span, limit: usize) -> Result<Vec<Entry>, EngineError> {
         let is_short = |key: &Vec<u8>| key.len() <= self.limit;
         if is_short(&span.from) && span.to.as_ref().is_none_or(is_short) {
             return self.inner.scan(table, span, limit);
