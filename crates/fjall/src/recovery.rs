@@ -10,13 +10,16 @@ use crate::files::{self, Files};
 use crate::journal::{Batch, is_blank, proves_sync};
 use crate::ledger::{LEDGER, Ledger, journal, second_name};
 use std::collections::BTreeSet;
-use std::fs::{self, OpenOptions};
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 
 /// The engine begins a new journal when the one before holds more bytes than this.
 const FULL: usize = 64_000_000;
 /// Sequence numbers are also given for other things than batches, but never so many between two.
 const LARGEST_STEP: u64 = 1 << 32;
+
+/// How much of a journal is written again at a time.
+const CHUNK: usize = 1 << 20;
 
 /// What the journals hold, and what is to be done to them before the engine starts.
 #[derive(Debug)]
@@ -31,6 +34,8 @@ pub(crate) struct Recovery {
     restored: Vec<u64>,
     /// Where the last journal is cut.
     cut: Option<usize>,
+    /// How much of the last journal is written again, because nobody knows whether its last sync succeeded.
+    doubtful: usize,
 }
 
 impl Recovery {
@@ -68,6 +73,10 @@ impl Recovery {
             has_ledger: ledger.is_some(),
             restored,
             cut,
+            doubtful: match ledger.is_some_and(|ledger| ledger.is_closed) {
+                true => 0,
+                false => scan.end,
+            },
         })
     }
 
@@ -80,16 +89,37 @@ impl Recovery {
         if !self.restored.is_empty() {
             files::sync_folder(&files.path("data")).map_err(|error| files.failed("data", error))?;
         }
-        let Some(at) = self.cut else { return Ok(()) };
+        if self.cut.is_none() && self.doubtful == 0 {
+            return Ok(());
+        }
         let name = journal(self.active);
-        tracing::warn!(journal = name, at, "the last write was cut short, so it never happened");
-        let cut = || {
-            let file = OpenOptions::new().write(true).open(files.path(&name))?;
-            file.set_len(at as u64)?;
+        let mend = || {
+            let mut file = OpenOptions::new().read(true).write(true).open(files.path(&name))?;
+            if let Some(at) = self.cut {
+                tracing::warn!(journal = name, at, "the last write was cut short, so it never happened");
+                file.set_len(at as u64)?;
+            }
+            write_again(&mut file, self.doubtful)?;
             file.sync_all()
         };
-        cut().map_err(|error: io::Error| files.failed(&name, error))
+        mend().map_err(|error: io::Error| files.failed(&name, error))
     }
+}
+
+/// Writes the beginning of a file again, as it is. After a sync that failed, the system shows what was written and takes it
+/// for safe, although the disk may not have it: only what is written again is synced again.
+fn write_again(file: &mut File, length: usize) -> io::Result<()> {
+    let mut chunk = vec![0; CHUNK.min(length)];
+    let mut at = 0;
+    while at < length {
+        let part = chunk.get_mut(..CHUNK.min(length - at)).unwrap_or_default();
+        file.seek(SeekFrom::Start(at as u64))?;
+        file.read_exact(part)?;
+        file.seek(SeekFrom::Start(at as u64))?;
+        file.write_all(part)?;
+        at += part.len();
+    }
+    Ok(())
 }
 
 /// The numbers of the journals that have their first name.
@@ -142,8 +172,8 @@ struct Scan<'a> {
     last: Option<u64>,
     /// The number of the last commit.
     commit: Option<u64>,
-    /// Whether the last journal holds no batch.
-    is_blank: bool,
+    /// Where the last batch of the last journal ends.
+    end: usize,
     /// Whether the batch that the ledger names was met.
     met: bool,
     /// Whether a batch after that names the one before it.
@@ -159,7 +189,7 @@ impl<'a> Scan<'a> {
             ledger,
             last: None,
             commit: None,
-            is_blank: true,
+            end: 0,
             met: false,
             is_overrun: false,
             has_links: false,
@@ -183,7 +213,7 @@ impl<'a> Scan<'a> {
             rest = batch.rest;
         }
         let at = bytes.len() - rest.len();
-        self.is_blank = at == 0;
+        self.end = at;
         if !is_active && at <= FULL {
             return Err(self
                 .files
@@ -245,7 +275,7 @@ impl<'a> Scan<'a> {
 
     fn lost_end(&self, active: u64) -> String {
         let name = journal(active);
-        match self.is_blank && active > 0 {
+        match self.end == 0 && active > 0 {
             true => format!("{name}, or {} before it, has lost its end", journal(active - 1)),
             false => format!("{name} does not end where it must: it was changed, or has lost its end"),
         }

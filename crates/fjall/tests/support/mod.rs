@@ -91,6 +91,30 @@ pub fn be_the_child() {
     say(&format!("syncs {} {}", calls() - before, store.stats().syncs));
 }
 
+/// The part of a child that opens its store again after a sync failed. It tells what it then finds, and goes on.
+pub fn be_the_child_that_reopens() {
+    let Some((path, writing)) = told() else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let mut store = open(&path, Settings::default()).unwrap();
+    let mut broke = false;
+    for n in writing.from..writing.from + writing.count {
+        match runtime.block_on(store.commit(commit(&writing, 0, n))) {
+            Ok(_) => say(&format!("answered 0 {n}")),
+            Err(error) => {
+                assert!(!broke, "{error}");
+                broke = true;
+                drop(store);
+                store = open(&path, Settings::default()).unwrap();
+                if missing(&store, &Answered::from([(0, n)])).is_empty() {
+                    // From here on the program may act on it.
+                    say(&format!("answered 0 {n}"));
+                }
+            }
+        }
+    }
+    say(if broke { "reopened" } else { "never broke" });
+}
+
 async fn write(store: Arc<FjallStore>, writing: Writing, writer: u64) {
     for n in writing.from..writing.from + writing.count {
         store.commit(commit(&writing, writer, n)).await.unwrap();
@@ -136,11 +160,30 @@ pub fn run_until_sync(path: &Path, writing: &Writing, power: &Power, syncs: usiz
         .env("POWER_SYNCS", syncs.to_string());
     let output = command.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
+    (answered_in(&text), output.status.success())
+}
+
+fn answered_in(text: &str) -> Answered {
     let answered = text.lines().filter_map(|line| {
         let (writer, n) = line.strip_prefix("answered ")?.split_once(' ')?;
         Some((writer.parse().unwrap(), n.parse().unwrap()))
     });
-    (answered.collect(), output.status.success())
+    answered.collect()
+}
+
+/// Runs a child under which the sync of a journal fails after so many, and that opens its store again then. Returns what
+/// was answered or found.
+pub fn run_over_failed_sync(path: &Path, writing: &Writing, power: &Power, syncs: usize) -> Answered {
+    let mut command = child(path, writing);
+    command
+        .env("LD_PRELOAD", &power.library)
+        .env("POWER_REAL", path)
+        .env("POWER_SHADOW", &power.shadow)
+        .env("POWER_FAIL", syncs.to_string());
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains("reopened"), "{text}");
+    answered_in(&text)
 }
 
 /// Starts a child that writes.
