@@ -9,7 +9,7 @@ Exit codes:
     0  all went well
     1  the command ran and something failed: a workflow, a check, a measurement
     2  the arguments make no sense
-    3  the store could not be opened: unknown URL, held by another process, no permission
+    3  the store could not be opened (unknown URL, held by another process, no permission), or it broke (full disk)
   130  stopped by Ctrl-C (SIGINT); what was committed is safe, run it again to go on
   141  the reader of the output went away
   143  stopped by SIGTERM; as with Ctrl-C";
@@ -21,7 +21,7 @@ pub enum CliError {
     Failed(String),
     /// The arguments make no sense together.
     Usage(String),
-    /// The store could not be opened.
+    /// The store could not be opened, or it broke.
     Store(String),
     /// A signal stopped it, as [`crate::stop`] tells, and the user knows what that means.
     Interrupted,

@@ -35,11 +35,11 @@ async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     log_to_stderr();
     let mut output = Output::new();
-    let result = match arguments.command {
-        Command::Demo(arguments) => commands::demo::run(arguments, &mut output).await,
-        Command::Bench(arguments) => commands::bench::run(arguments, &mut output).await,
-        #[cfg(feature = "cosmos")]
-        Command::Cosmos(arguments) => commands::cosmos::run(arguments, &mut output).await,
+    let result = tokio::select! {
+        // First, so that a command that fails because its store broke says so.
+        biased;
+        error = stores::broke() => Err(error),
+        result = run(arguments.command, &mut output) => result,
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -47,6 +47,15 @@ async fn main() -> ExitCode {
             report(&error);
             ExitCode::from(error.exit_code())
         }
+    }
+}
+
+async fn run(command: Command, output: &mut Output) -> Result<(), CliError> {
+    match command {
+        Command::Demo(arguments) => commands::demo::run(arguments, output).await,
+        Command::Bench(arguments) => commands::bench::run(arguments, output).await,
+        #[cfg(feature = "cosmos")]
+        Command::Cosmos(arguments) => commands::cosmos::run(arguments, output).await,
     }
 }
 

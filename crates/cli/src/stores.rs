@@ -2,8 +2,13 @@
 
 use crate::error::CliError;
 use duroxide::providers::Provider;
+use perennial::{Health, Workflows};
 use perennial_store::Store;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use tokio::sync::watch;
+
+/// Why a store broke while a command ran on it, once one has.
+static BROKEN: LazyLock<watch::Sender<Option<String>>> = LazyLock::new(|| watch::Sender::new(None));
 
 /// An open store.
 pub enum OpenStore {
@@ -23,10 +28,11 @@ impl OpenStore {
         {
             return open_sqlite(url).await;
         }
-        let opened = perennial::open(url).await;
-        opened
-            .map(Self::Perennial)
-            .map_err(|e| CliError::Store(with_causes(&e)))
+        let store = perennial::open(url)
+            .await
+            .map_err(|e| CliError::Store(with_causes(&e)))?;
+        tokio::spawn(watch_over(Workflows::clone(&store)));
+        Ok(Self::Perennial(store))
     }
 
     /// The provider for runtimes and clients.
@@ -58,6 +64,27 @@ impl OpenStore {
             Self::Sqlite(_) => Ok(()),
         }
     }
+}
+
+/// Notes it if a store breaks before it is closed.
+async fn watch_over(store: Workflows) {
+    let health = store.closed().await;
+    if health != Health::Closed {
+        BROKEN.send_replace(Some(health.to_string()));
+    }
+}
+
+/// Waits until a store breaks under the command that runs. Commands do not wait for it to recover: whoever started them
+/// should know.
+pub async fn broke() -> CliError {
+    let mut broken = BROKEN.subscribe();
+    let why = match broken.wait_for(Option::is_some).await {
+        Ok(why) => why.clone().unwrap_or_default(),
+        Err(_) => return std::future::pending().await,
+    };
+    CliError::Store(format!(
+        "{why}; what was committed is safe: mend the cause (free some space, check the disk) and run it again"
+    ))
 }
 
 /// An error and what caused it, in one line.
