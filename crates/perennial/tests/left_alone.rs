@@ -32,25 +32,30 @@ async fn turn(store: &Workflows) -> (String, String) {
     (item.instance, token)
 }
 
+fn parent_of(child: &str) -> String {
+    format!("parent of {child}")
+}
+
 /// A parent schedules a child and is deleted with force before the child has begun; then the child begins, and ends if told.
 async fn orphan(store: &Workflows, child: &str, status: Option<&str>) {
-    send(store, start("parent")).await;
+    let parent = parent_of(child);
+    send(store, start(&parent)).await;
     let (instance, token) = turn(store).await;
-    assert_eq!(instance, "parent");
-    Ack::first("parent")
+    assert_eq!(instance, parent);
+    Ack::first(&parent)
         .messages([start(child)])
         .send(store, &token)
         .await
         .unwrap();
     let client = Client::new(Arc::new(store.clone()));
     assert_eq!(
-        client.delete_instance("parent", true).await.unwrap().instances_deleted,
+        client.delete_instance(&parent, true).await.unwrap().instances_deleted,
         1
     );
     let (instance, token) = turn(store).await;
     assert_eq!(instance, child);
     let mut ack = Ack::first(child);
-    ack.metadata.parent_instance_id = Some("parent".to_owned());
+    ack.metadata.parent_instance_id = Some(parent);
     ack.metadata.status = status.map(str::to_owned);
     ack.send(store, &token).await.unwrap();
 }
@@ -60,7 +65,10 @@ async fn a_child_that_began_after_its_parent_was_deleted_can_be_deleted() {
     for (store, _directory) in stores().await {
         let client = Client::new(store.clone());
         orphan(&store, "child", None).await;
-        assert_eq!(store.get_parent_id("child").await.unwrap().as_deref(), Some("parent"));
+        assert_eq!(
+            store.get_parent_id("child").await.unwrap().as_deref(),
+            Some("parent of child")
+        );
         let running = client.delete_instance("child", false).await.unwrap_err();
         assert!(matches!(running, ClientError::InstanceStillRunning { .. }), "{running}");
         assert_eq!(
@@ -97,10 +105,11 @@ async fn a_child_whose_parent_is_there_goes_with_it() {
         let client = Client::new(store.clone());
         orphan(&store, "child", Some("Completed")).await;
         // The parent's name is taken again: the child is its child.
-        send(&*store, start("parent")).await;
+        let parent = parent_of("child");
+        send(&*store, start(&parent)).await;
         let (instance, token) = turn(&store).await;
-        assert_eq!(instance, "parent");
-        Ack::first("parent").send(&*store, &token).await.unwrap();
+        assert_eq!(instance, parent);
+        Ack::first(&parent).send(&*store, &token).await.unwrap();
         let refused = client.delete_instance("child", true).await.unwrap_err();
         assert!(
             matches!(refused, ClientError::CannotDeleteSubOrchestration { .. }),
@@ -109,7 +118,7 @@ async fn a_child_whose_parent_is_there_goes_with_it() {
         let all = InstanceFilter::default();
         assert_eq!(store.delete_instance_bulk(all).await.unwrap().instances_deleted, 0);
         assert_eq!(
-            client.delete_instance("parent", true).await.unwrap().instances_deleted,
+            client.delete_instance(&parent, true).await.unwrap().instances_deleted,
             2
         );
         store.close().await.unwrap();
@@ -122,7 +131,9 @@ async fn a_cancellation_of_an_unknown_id_waits_for_the_next_start_and_takes_effe
     for (store, _directory) in stores().await {
         let client = Client::new(store.clone());
         let wait = |ctx: OrchestrationContext, _: String| async move { Ok(ctx.schedule_wait("go").await) };
-        let workflows = OrchestrationRegistry::builder().register("Wait", wait).build();
+        let end = |_: OrchestrationContext, input: String| async move { Ok(input) };
+        let workflows = OrchestrationRegistry::builder();
+        let workflows = workflows.register("Wait", wait).register("End", end).build();
         let runtime = Runtime::start_with_store(store.clone(), ActivityRegistry::builder().build(), workflows).await;
         client.cancel_instance("nobody", "too early").await.unwrap();
         let status = client.get_orchestration_status("nobody").await.unwrap();
@@ -135,8 +146,7 @@ async fn a_cancellation_of_an_unknown_id_waits_for_the_next_start_and_takes_effe
             other => panic!("{other:?}"),
         }
         client.delete_instance("nobody", false).await.unwrap();
-        client.start_orchestration("nobody", "Wait", "").await.unwrap();
-        client.raise_event("nobody", "go", "on").await.unwrap();
+        client.start_orchestration("nobody", "End", "on").await.unwrap();
         match client.wait_for_orchestration("nobody", LONG).await.unwrap() {
             OrchestrationStatus::Completed { output, .. } => assert_eq!(output, "on"),
             other => panic!("{other:?}"),

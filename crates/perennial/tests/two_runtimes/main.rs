@@ -11,13 +11,14 @@ mod sweep;
 mod turnstile;
 
 use perennial_kv::{MemoryDisk, MemoryStore, Settings as Kv, SharedMemory};
-use perennial_store::{Limits, Store};
+use perennial_store::Limits;
 use perennial_workflow::Settings;
 use std::sync::Arc;
-use sweep::{Case, Flavor, sweep};
+use sweep::{Case, Flavor, Medium, sweep};
 
-fn alone(limits: Limits) -> Arc<dyn Store> {
-    Arc::new(MemoryStore::open_disk(&MemoryDisk::default(), Kv::with_limits(limits)).unwrap())
+fn alone(limits: Limits) -> Medium {
+    let store = MemoryStore::open_disk(&MemoryDisk::default(), Kv::with_limits(limits)).unwrap();
+    (Arc::new(store), None)
 }
 
 fn forgetful() -> Settings {
@@ -50,6 +51,23 @@ fn on_a_store_of_our_own_with_nothing_in_memory() {
     });
 }
 
+/// A commit is answered by a thread of the store's own.
+#[test]
+fn on_a_directory() {
+    sweep(&Case {
+        name: "file",
+        open: || {
+            let directory = tempfile::tempdir().unwrap();
+            let settings = perennial_fjall::Settings::default();
+            let store = perennial_fjall::open(directory.path().join("store"), settings).unwrap();
+            (Arc::new(store), Some(directory))
+        },
+        settings: Settings::default,
+        flavors: &[Flavor::OneThread, Flavor::Threads, Flavor::StandsStill],
+        values: 3,
+    });
+}
+
 /// Messages go by the outbox, and a turn with so many values takes several commits.
 #[test]
 fn on_a_store_with_small_commits() {
@@ -66,7 +84,7 @@ fn on_a_store_with_small_commits() {
 fn on_a_store_that_others_share() {
     sweep(&Case {
         name: "shared",
-        open: || SharedMemory::new(Kv::CLOUD_LIMITS).unwrap().open(),
+        open: || (SharedMemory::new(Kv::CLOUD_LIMITS).unwrap().open(), None),
         settings: Settings::default,
         flavors: &[Flavor::OneThread, Flavor::Threads],
         values: 130,

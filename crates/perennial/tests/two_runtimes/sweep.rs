@@ -35,10 +35,13 @@ enum Reason {
     Busy,
 }
 
+/// A store, and the directory that it is in, if there is one.
+pub type Medium = (Arc<dyn Store>, Option<tempfile::TempDir>);
+
 /// A kind of store.
 pub struct Case {
     pub name: &'static str,
-    pub open: fn() -> Arc<dyn Store>,
+    pub open: fn() -> Medium,
     pub settings: fn() -> Settings,
     pub flavors: &'static [Flavor],
     pub values: u64,
@@ -74,11 +77,13 @@ struct Home {
     clock: Arc<Quick>,
     store: Workflows,
     values: u64,
+    _directory: Option<tempfile::TempDir>,
 }
 
 impl Home {
     fn new(case: &Case) -> Self {
-        let (runtime, turnstile, clock) = (multi(), Turnstile::new((case.open)()), Quick::new());
+        let (store, directory) = (case.open)();
+        let (runtime, turnstile, clock) = (multi(), Turnstile::new(store), Quick::new());
         let opened = Workflows::open_with_clock(turnstile.clone(), (case.settings)(), clock.clone());
         let store = runtime.block_on(opened).unwrap();
         Self {
@@ -87,6 +92,7 @@ impl Home {
             clock,
             store,
             values: case.values,
+            _directory: directory,
         }
     }
 
