@@ -1,8 +1,8 @@
 //! A store lives on one tokio runtime, and another one on which it is used is dropped in the middle of a call.
 //!
 //! Every position at which a call to the store can wait is tried, one after the other: whatever was under way there comes to
-//! its end, and what is left to do is handed out on the other runtime. `PERENNIAL_EXHAUSTIVE=1` tries all positions with
-//! every kind of runtime; by default each position is tried with one of them.
+//! its end, and what is left to do is handed out on the other runtime. By default each position is tried with one kind of
+//! runtime, and every second call is refused for a while, too; `PERENNIAL_EXHAUSTIVE=1` tries everything with all kinds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod clock;
