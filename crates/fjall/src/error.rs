@@ -144,9 +144,11 @@ impl OpenError {
         use fjall::LsmError;
         match error {
             fjall::Error::Io(source) | fjall::Error::Storage(LsmError::Io(source)) => match source.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => {
-                    Self::damaged(path, source.to_string())
-                }
+                // A place beyond all files is an invalid argument to the system.
+                io::ErrorKind::NotFound
+                | io::ErrorKind::UnexpectedEof
+                | io::ErrorKind::InvalidData
+                | io::ErrorKind::InvalidInput => Self::damaged(path, source.to_string()),
                 _ => Self::failed(path, source),
             },
             fjall::Error::Locked => Self::locked(path, None),
