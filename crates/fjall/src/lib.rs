@@ -29,9 +29,18 @@
 //! | `LOCK` | locked by the process that has the store open, and holds its number |
 //! | `data/` | the fjall database |
 //! | `journals/` | what must be there of the database's journals, and a second name of each |
+//! | `PROBE` | there for a moment after a read has failed, to see whether the disk works elsewhere |
 //!
 //! Before the database is opened, everything that it would trust is verified: its manifests, the metadata of its tables,
 //! and its journals. Only the end of the last journal, after a crash, cannot be told from a write that the crash cut short.
+//!
+//! # Damage
+//!
+//! A record that cannot be read (a bad sector, a flipped bit, a file that was cut short) is
+//! [`Corrupt`](perennial_store::Error::Corrupt) to whoever reads it; queues and listings go on without it, and it is named
+//! in the log. The next opening tries it again. If the disk fails elsewhere too, the store is
+//! [`Unavailable`](perennial_store::Error::Unavailable). Where keys of queued records cannot be read, nobody could say what is
+//! missing: then the store is refused, with the name of the file.
 
 mod archive;
 mod blob;
