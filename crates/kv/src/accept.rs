@@ -76,15 +76,17 @@ impl State {
         if self.damaged.contains(key) {
             return Ok(Some(Arc::new(damaged(Table::Queue, false))));
         }
+        // It is in one table only: one that cannot be read does not matter if another one has it.
+        let mut doubtful = None;
         for table in [Table::Records, Table::Listed] {
             match engine.get(table, key) {
                 Ok(None) => {}
                 Ok(Some(value)) => return Ok(Some(Arc::new(know(table, key, value)))),
-                Err(EngineError::Corrupt(_)) => return Ok(Some(Arc::new(damaged(table, true)))),
+                Err(EngineError::Corrupt(_)) => doubtful = doubtful.or(Some(table)),
                 Err(error) => return Err(engine_error(error)),
             }
         }
-        Ok(None)
+        Ok(doubtful.map(|table| Arc::new(damaged(table, true))))
     }
 }
 

@@ -23,13 +23,18 @@ fn tables(is_queued: bool) -> [Table; 3] {
     }
 }
 
+/// The value of a record. It is in one table only, so that a table which cannot be read does not matter if another one has
+/// it.
 fn find(view: &dyn View, key: &[u8], is_queued: bool) -> std::result::Result<Option<Bytes>, EngineError> {
+    let mut damage = None;
     for table in tables(is_queued) {
-        if let Some(value) = view.get(table, key)? {
-            return Ok(Some(value));
+        match view.get(table, key) {
+            Ok(None) => {}
+            Err(error @ EngineError::Corrupt(_)) => damage = damage.or(Some(error)),
+            found => return found,
         }
     }
-    Ok(None)
+    damage.map_or(Ok(None), Err)
 }
 
 impl<E: OrderedKv> Core<E> {
