@@ -33,7 +33,13 @@ pub struct Orders {
 
 /// Opens the store on a clock that is so much ahead.
 pub async fn open(account: Account, ahead_ms: u64) -> Result<Arc<Workflows>, Failure> {
-    let store = perennial_cosmos::open(account, perennial_cosmos::Settings::default()).await?;
+    let settings = perennial_cosmos::Settings {
+        // Short, so that a dead worker's totals are soon in doubt.
+        tally_interval: Duration::from_secs(1),
+        tally_settling: Duration::from_secs(2),
+        ..perennial_cosmos::Settings::default()
+    };
+    let store = perennial_cosmos::open(account, settings).await?;
     let clock = Arc::new(Ahead { by_ms: ahead_ms });
     let workflows = Workflows::open_with_clock(Arc::new(store), Settings::default(), clock).await?;
     Ok(Arc::new(workflows))

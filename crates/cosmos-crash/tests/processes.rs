@@ -37,6 +37,9 @@ const OPEN: usize = 50;
 /// How long what is left of deleted workflows may take to go.
 const SETTLING: Duration = Duration::from_secs(30);
 
+/// How long totals may take to come right after the last kill.
+const COUNTING: Duration = Duration::from_secs(120);
+
 fn number(name: &str) -> Option<u64> {
     std::env::var(name)
         .ok()
@@ -84,6 +87,26 @@ async fn left_over(arena: &Arena) -> Documents {
             return documents;
         }
         tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+}
+
+/// Waits until the totals are right: nothing is left, whatever the workers had counted and not written when they were killed.
+async fn totals(driver: &Driver) -> [u64; 6] {
+    let began = Instant::now();
+    loop {
+        let found = driver.client().get_system_metrics().await.unwrap();
+        let numbers = [
+            found.total_instances,
+            found.running_instances,
+            found.completed_instances,
+            found.failed_instances,
+            found.total_executions,
+            found.total_events,
+        ];
+        if numbers == [0; 6] || began.elapsed() > COUNTING {
+            return numbers;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 
@@ -141,6 +164,7 @@ async fn every_workflow_ends_right_though_workers_are_killed_and_frozen_and_disa
     };
     let left = left_over(&arena).await;
     drop(workers);
+    let totals = totals(&driver).await;
 
     let ledgers: Vec<Lines> = (0..AHEAD_MS.len()).map(|worker| arena.lines(worker)).collect();
     tell(&ledgers);
@@ -162,6 +186,7 @@ async fn every_workflow_ends_right_though_workers_are_killed_and_frozen_and_disa
     assert!(violations.is_empty(), "{} violations, seed {seed}", violations.len());
     assert!(left.is_empty(), "left in the container: {left:#?}, seed {seed}");
     assert_eq!(driver.client().list_all_instances().await.unwrap(), [""; 0]);
+    assert_eq!(totals, [0; 6], "all was deleted, seed {seed}");
     assert!(
         done.kills > 0 && done.freezes > 0,
         "nothing was done to the workers: {done:?}"

@@ -74,6 +74,7 @@ impl Core {
         let count = common.and_then(|common| common.count.clone());
         Some(Doubt {
             token: look.token,
+            quiet: look.quiet && look.begun.is_some(),
             counted: count.map(|count| Counted {
                 at_ms: count.at,
                 took_ms: count.took,

@@ -26,6 +26,8 @@ impl Totals {
 pub struct Doubt {
     /// Which doubt, to the handle that raised it: [`Store::settle`](crate::Store::settle) takes it.
     pub token: u64,
+    /// Whether nobody seems to add to the totals just now, so that a count could settle it.
+    pub quiet: bool,
     /// The last count, if there was one that could not settle the doubt because others went on working.
     pub counted: Option<Counted>,
 }

@@ -19,10 +19,10 @@ use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tracing::{debug, info};
 
-/// A count is told for so long, at least.
-const REST_MS: u64 = 60_000;
-/// And for so many times as long as it took.
+/// A count is told for so many times as long as it took.
 const REST_TIMES: u64 = 20;
+/// While others work, so that the next one would settle nothing either, for so long at least.
+const REST_MS: u64 = 60_000;
 /// Who asks waits no longer for a count; it goes on, and is told to who asks later.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How many instances are read at once.
@@ -35,7 +35,8 @@ pub async fn metrics(engine: &Arc<Engine>) -> Result<SystemMetrics, Error> {
         return Ok(totals::metrics(&found.sums));
     };
     let last = doubt.counted.clone();
-    if let Some(counted) = last.as_ref().filter(|counted| is_fresh(counted, engine.clock.now_ms())) {
+    let now_ms = engine.clock.now_ms();
+    if let Some(counted) = last.as_ref().filter(|counted| is_fresh(counted, doubt.quiet, now_ms)) {
         return Ok(totals::metrics(&counted.sums));
     }
     let known = last.map_or(found.sums, |counted| counted.sums);
@@ -49,8 +50,9 @@ pub async fn metrics(engine: &Arc<Engine>) -> Result<SystemMetrics, Error> {
     }
 }
 
-fn is_fresh(counted: &Counted, now_ms: u64) -> bool {
-    let rest_ms = counted.took_ms.saturating_mul(REST_TIMES).max(REST_MS);
+fn is_fresh(counted: &Counted, quiet: bool, now_ms: u64) -> bool {
+    let least_ms = if quiet { 0 } else { REST_MS };
+    let rest_ms = counted.took_ms.saturating_mul(REST_TIMES).max(least_ms);
     now_ms < counted.at_ms.saturating_add(rest_ms)
 }
 
