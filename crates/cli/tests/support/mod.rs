@@ -1,6 +1,10 @@
 //! Running the binary.
 
-#[allow(dead_code, reason = "not every test runs a demo that it stops")]
+#[allow(
+    dead_code,
+    clippy::disallowed_methods,
+    reason = "not every test runs a demo that it stops, and those who do wait for real processes"
+)]
 pub mod demo;
 
 use std::collections::HashMap;
