@@ -52,6 +52,7 @@ pub const MUTATIONS: &[Broken] = &[
     (Mutation::ForgetHeard, Kind::Shared, Where::Seed(470)),
     (Mutation::LeaveToOwners, Kind::Shared, Where::Seed(518)),
     (Mutation::LoseEnclosed, Kind::Shared, Where::Seed(3)),
+    (Mutation::HangOnClose, Kind::Shared, Where::Seed(0)),
 ];
 
 /// How a broken engine was found.

@@ -24,6 +24,9 @@ use std::sync::Arc;
 /// Work that is not done after so much time is stuck.
 const STUCK_MS: u64 = 2 * 3_600_000;
 
+/// Processes that have not left after so much time never will. Longer than everything that housekeeping may take.
+const STALLED_MS: u64 = 24 * 3_600_000;
+
 /// A process that runs.
 struct Running {
     member: usize,
@@ -85,7 +88,7 @@ impl World {
         };
         scene.trace(|| format!("the clients are done: {end:?}"));
         match end {
-            End::Done => world.finish().await,
+            End::Done => world.finish_in_time().await,
             _ => residue::tell_queued(scene, &world.database),
         }
         end
@@ -191,6 +194,19 @@ impl World {
         }
     }
 
+    /// Finishes the run. A process that waits for what nobody will do has no timer set: without this one, the simulator
+    /// would wait with it for ever.
+    async fn finish_in_time(&self) {
+        tokio::select! {
+            biased;
+            () = self.finish() => {}
+            () = pause(STALLED_MS) => {
+                self.scene.blame("the run stalls: its processes do not come to their end".to_owned());
+                residue::tell_queued(&self.scene, &self.database);
+            }
+        }
+    }
+
     /// Everything is done: all processes but one leave, and that one puts things in order.
     async fn finish(&self) {
         self.scene.calm_down();
@@ -202,17 +218,27 @@ impl World {
             _ => None,
         };
         for running in running {
-            leave(&self.scene, running).await;
+            leave_or_die(&self.scene, running).await;
         }
-        let last = match last {
-            Some(last) => Some(last),
-            None => self.begin_last().await,
-        };
-        let Some(last) = last else {
-            return self
+        if let Some(last) = last {
+            let life = Arc::clone(&last.life);
+            tokio::select! {
+                biased;
+                () = self.put_in_order(last) => return,
+                // A fault that was under way when all became calm.
+                () = life.ended() => life.trace(|| "process ends while it puts things in order".to_owned()),
+            }
+        }
+        match self.begin_last().await {
+            Some(last) => self.put_in_order(last).await,
+            None => self
                 .scene
-                .blame("the store cannot be opened although nothing goes wrong".to_owned());
-        };
+                .blame("the store cannot be opened although nothing goes wrong".to_owned()),
+        }
+    }
+
+    /// The last process puts things in order and leaves.
+    async fn put_in_order(&self, last: Running) {
         let glass = self.glass(&last.life);
         residue::settle(&self.scene, &last.workflows, &self.database, &*glass).await;
         for runtime in &last.runtimes {
@@ -241,6 +267,17 @@ async fn leave(scene: &Scene, running: Running) {
     drop(running.witness);
     if let Err(why) = running.workflows.close().await {
         scene.blame(format!("the engine could not be closed: {why}"));
+    }
+}
+
+/// A process leaves in order, unless a fault that was under way when all became calm kills it: the calls of a dead process
+/// are never answered.
+async fn leave_or_die(scene: &Scene, running: Running) {
+    let life = Arc::clone(&running.life);
+    tokio::select! {
+        biased;
+        () = leave(scene, running) => {}
+        () = life.ended() => life.trace(|| "process ends while it leaves".to_owned()),
     }
 }
 

@@ -148,3 +148,8 @@ fn a_message_that_others_took_out_of_a_head_is_not_handed_out_again() {
 fn who_was_overtaken_by_a_clock_that_is_ahead_holds_nothing() {
     are_clean(&[464, 17_513, 19_088]);
 }
+
+#[test]
+fn a_process_that_is_killed_while_it_leaves_does_not_stall_the_run() {
+    are_clean(&[8_110_449]);
+}

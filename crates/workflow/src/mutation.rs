@@ -70,6 +70,8 @@ pub enum Mutation {
     LoseEnclosed,
     /// What is pending of a turn is not done by who finds it.
     LoseStaged,
+    /// A process that leaves a shared store waits for what nobody does.
+    HangOnClose,
 }
 
 #[cfg(feature = "testing")]
