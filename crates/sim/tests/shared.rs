@@ -153,3 +153,8 @@ fn who_was_overtaken_by_a_clock_that_is_ahead_holds_nothing() {
 fn a_process_that_is_killed_while_it_leaves_does_not_stall_the_run() {
     are_clean(&[8_110_449]);
 }
+
+#[test]
+fn a_claim_whose_messages_another_process_consumed_goes_when_it_lapses() {
+    are_clean(&[7_003_866]);
+}

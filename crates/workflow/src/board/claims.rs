@@ -66,13 +66,6 @@ pub struct Claim {
     pub gate: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl Claim {
-    /// Whether it is on a turn that was not handed out yet.
-    pub fn is_kept_back(&self) -> bool {
-        matches!(self.subject, Subject::Turn { snapshot: None, .. })
-    }
-}
-
 impl Inner {
     /// Makes a claim that lasts for `lock`.
     pub fn make_claim(&mut self, subject: Subject, now_ms: u64, lock: Duration) -> ClaimId {

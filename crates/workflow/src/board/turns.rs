@@ -2,7 +2,7 @@
 
 use super::alarms::Alarm;
 use super::mailbox::{Holder, Letter, Mailbox, Sort};
-use super::{Claim, ClaimId, Inner, Pin};
+use super::{ClaimId, Inner, Pin};
 use crate::mutation::{self, Mutation};
 use crate::outbox::Origin;
 use perennial_store::{Order, Version};
@@ -172,7 +172,7 @@ impl Inner {
                 self.meters.handoffs.increment(1);
             }
         } else if idle {
-            self.turns.mailboxes.remove(instance);
+            self.remove_mailbox(instance);
         }
     }
 
@@ -242,11 +242,9 @@ impl Inner {
             self.refresh(instance);
         }
         // Nobody will take what has no messages any more.
-        let mailbox = self.turns.mailboxes.get(instance);
-        let is_empty = mailbox.is_none_or(|mailbox| mailbox.is_idle());
-        if is_empty && self.claims.get(&claim).is_some_and(Claim::is_kept_back) {
+        self.drop_if_idle(instance);
+        if !self.turns.mailboxes.contains_key(instance) {
             self.drop_claim(claim);
-            self.turns.mailboxes.remove(instance);
         }
     }
 
@@ -393,13 +391,20 @@ impl Inner {
     }
 
     pub fn drop_if_idle(&mut self, instance: &Arc<str>) {
-        if self
-            .turns
-            .mailboxes
-            .get(instance)
-            .is_some_and(|mailbox| mailbox.is_idle())
-        {
-            self.turns.mailboxes.remove(instance);
+        if self.turns.mailboxes.get(instance).is_some_and(|mailbox| mailbox.is_idle()) {
+            self.remove_mailbox(instance);
+        }
+    }
+
+    /// Removes a mailbox that is empty, with the claim on it that has lapsed: nobody will take the instance and end it, and
+    /// there is nothing that could be given back.
+    fn remove_mailbox(&mut self, instance: &Arc<str>) {
+        let mailbox = self.turns.mailboxes.remove(instance);
+        if let Some(lapsed) = mailbox.and_then(|mailbox| mailbox.lapsed) {
+            self.drop_claim(lapsed);
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
