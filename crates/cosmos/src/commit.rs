@@ -101,7 +101,7 @@ impl Core {
             self.lineage.saw(&tag, &commit.commit, &step.before);
             *version = Some(Version::text(tag));
         }
-        Committed { versions }
+        Committed::of(versions)
     }
 
     async fn send(&self, commit: &Prepared) -> Reply {

@@ -54,7 +54,7 @@ impl State {
         }
         self.last_version += 1;
         accepted.seq = self.last_version;
-        Ok((accepted, Committed { versions }))
+        Ok((accepted, Committed::of(versions)))
     }
 
     /// What is known of a record, once everything accepted so far is written.

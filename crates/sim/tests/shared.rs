@@ -158,3 +158,8 @@ fn a_process_that_is_killed_while_it_leaves_does_not_stall_the_run() {
 fn a_claim_whose_messages_another_process_consumed_goes_when_it_lapses() {
     are_clean(&[7_003_866]);
 }
+
+#[test]
+fn intents_are_not_taken_for_removed_because_one_of_them_was_gone() {
+    are_clean(&[1_794_970_861_711]);
+}

@@ -85,11 +85,23 @@ impl Commit {
 /// What a commit made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Committed {
-    /// For each operation the version that it wrote, `None` where it wrote nothing.
+    /// For each operation the version that it wrote. `None` where it wrote nothing; also where it did, if the reply was lost
+    /// and somebody has written over it before anybody looked.
     pub versions: Vec<Option<Version>>,
+    /// Whether this was found out after the reply was lost, and by nothing but that the records are gone which were to be
+    /// deleted. On a shared store another process may have deleted them.
+    pub inferred: bool,
 }
 
 impl Committed {
+    /// A commit that was answered, with the versions that its operations wrote.
+    pub fn of(versions: Vec<Option<Version>>) -> Self {
+        Self {
+            versions,
+            inferred: false,
+        }
+    }
+
     /// The version that operation `op` wrote.
     pub fn version(&self, op: usize) -> Option<&Version> {
         self.versions.get(op)?.as_ref()

@@ -30,6 +30,7 @@ mod roomy;
 mod runtime;
 mod signal;
 mod slot;
+mod stamp;
 mod store;
 mod totals;
 
@@ -48,5 +49,6 @@ pub use roomy::{Roomy, Swept, parts_lane};
 pub use runtime::on_one_runtime;
 pub use signal::{Signal, SignalSender, Signals};
 pub use slot::{SLOTS, Slot, SlotSet};
+pub use stamp::Stamps;
 pub use store::{ScanPage, ScanQuery, Sharing, Store};
 pub use totals::{Counted, Doubt, Totals};

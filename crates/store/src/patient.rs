@@ -19,9 +19,13 @@ use std::time::Duration;
 ///
 /// After [`Error::UnknownOutcome`] the first records that the commit creates are looked at, or the first that it writes if
 /// it creates none. Where one is found as it was written, the commit happened; else it did not, and is made again. This is
-/// sound because what an engine creates is created by one commit only: it is under an order that is never given twice, or
-/// names the process. Where others have written over it since, no version is told: theirs must not pass for the commit's
-/// own. Where others have removed it since, it is written again: who removes what must not come twice remembers it.
+/// sound because no other commit can have written the same: on a store that many processes share, the engine marks what it
+/// writes with [`Stamps`](crate::Stamps). Where others have written over it since, no version is told: theirs must not pass
+/// for the commit's own. Where others have removed it since, it is written again: who removes what must not come twice
+/// remembers it.
+///
+/// A commit that only deletes leaves nothing to know it by. If anything is left of what it deletes, it did not happen; if all
+/// is gone, that is as good as if it had, but on a shared store the answer says that it is [inferred](Committed::inferred).
 pub struct Patient {
     inner: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -77,6 +81,9 @@ impl Patient {
 
     /// What became of a commit whose reply was lost; `None` if it did not happen.
     async fn resolve(&self, commit: &Commit) -> Result<Option<Committed>> {
+        if commit.ops.iter().all(|op| op.draft().is_none()) {
+            return self.infer(commit).await;
+        }
         if !self.happened(commit).await? {
             return Ok(None);
         }
@@ -87,7 +94,7 @@ impl Patient {
                 None => None,
             });
         }
-        Ok(Some(Committed { versions }))
+        Ok(Some(Committed::of(versions)))
     }
 
     async fn happened(&self, commit: &Commit) -> Result<bool> {
@@ -97,16 +104,33 @@ impl Patient {
         if witnesses.is_empty() {
             witnesses.extend(commit.ops.iter().find_map(Op::draft));
         }
-        for draft in &witnesses {
+        for draft in witnesses {
             if self.own(draft).await?.is_some() {
                 return Ok(true);
             }
         }
-        let changes = |op: &&Op| !matches!(op, Op::Absent(_));
-        match commit.ops.iter().find(changes).filter(|_| witnesses.is_empty()) {
-            Some(deletes) => Ok(self.find_out(deletes.key()).await?.is_none()),
-            None => Ok(false),
+        Ok(false)
+    }
+
+    /// What became of a commit that writes nothing: it happened if all is gone that it deletes, or somebody else deleted it.
+    async fn infer(&self, commit: &Commit) -> Result<Option<Committed>> {
+        let mut deletes = false;
+        for op in &commit.ops {
+            if matches!(op, Op::Absent(_)) {
+                continue;
+            }
+            deletes = true;
+            if self.find_out(op.key()).await?.is_some() {
+                return Ok(None);
+            }
         }
+        if !deletes {
+            return Ok(None);
+        }
+        Ok(Some(Committed {
+            versions: vec![None; commit.ops.len()],
+            inferred: self.sharing() == Sharing::Shared,
+        }))
     }
 
     /// The version of a record that is what was to be written. What somebody has written over it since is not this

@@ -1,6 +1,7 @@
 //! Records, and the attributes by which they are queued and listed.
 
 use crate::Key;
+use crate::stamp::without_mark;
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::fmt;
@@ -157,6 +158,13 @@ impl Draft {
     pub fn is_stored_as(&self, record: &Record) -> bool {
         is_same(&record.body, &self.body) && record.place == self.place
     }
+
+    /// The same, whichever commit wrote it.
+    pub fn is_stored_alike(&self, record: &Record) -> bool {
+        let (found, wanted) = (without_mark(&record.body), without_mark(&self.body));
+        let found = found.as_deref().unwrap_or(&record.body);
+        is_same(found, wanted.as_deref().unwrap_or(&self.body)) && record.place == self.place
+    }
 }
 
 /// Whether two bodies are the same: stores may give back other bytes of the same JSON.
@@ -201,5 +209,22 @@ mod tests {
         assert!(!is_same(br#"{"a":1}"#, br#"{"a":2}"#));
         assert!(is_same(b"a b", b"a b") && !is_same(b"a b", b"ab"));
         assert!(!is_same(b"{}", b"no json"));
+    }
+
+    #[test]
+    fn a_record_is_alike_whichever_commit_wrote_it() {
+        let key = Key::new(crate::Partition::new("p"), crate::RecordId::of("a"));
+        let draft = Draft::new(key.clone(), r#"{"a":1,"$commit":"x-1"}"#);
+        let record = |body: &'static str| Record {
+            key: key.clone(),
+            version: Version::number(1),
+            body: Bytes::from(body),
+            place: None,
+            listing: None,
+        };
+        let others = record(r#"{"$commit":"y-1","a":1}"#);
+        assert!(draft.is_stored_alike(&others) && !draft.is_stored_as(&others));
+        assert!(!draft.is_stored_alike(&record(r#"{"a":2,"$commit":"x-1"}"#)));
+        assert!(draft.is_stored_as(&record(r#"{"$commit":"x-1","a":1}"#)));
     }
 }

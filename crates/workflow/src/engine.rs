@@ -149,6 +149,9 @@ impl Engine {
         if mutation::is(Mutation::Relaxed) {
             commit = commit.relaxed();
         }
+        if let Some(shared) = &self.shared {
+            shared.stamps.mark(&mut commit);
+        }
         self.store.commit(commit).await
     }
 

@@ -70,6 +70,8 @@ pub enum Mutation {
     LoseEnclosed,
     /// What is pending of a turn is not done by who finds it.
     LoseStaged,
+    /// An instance is handed out on a claim that is not written.
+    SkipClaim,
     /// A process that leaves a shared store waits for what nobody does.
     HangOnClose,
 }

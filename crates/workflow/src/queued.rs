@@ -159,9 +159,10 @@ impl Offer {
 /// How long work waits whose record somebody else is just writing: that is known in a moment.
 pub const PUT_OFF_MS: u64 = 10;
 
-/// The version that an operation wrote. A store that does not tell breaks the contract.
-pub fn written(committed: &Committed, op: usize) -> Version {
-    committed.version(op).cloned().unwrap_or_else(|| Version::number(0))
+/// The version that an operation wrote; `None` if somebody has written over it, or removed it, before the lost reply to the
+/// commit was resolved. Then what it wrote is not this process's any more.
+pub fn written(committed: &Committed, op: usize) -> Option<Version> {
+    committed.version(op).cloned()
 }
 
 /// How a delivery count is written down: at once and for good if the item may have brought down a process before.

@@ -206,9 +206,11 @@ async fn release(engine: &Engine, mut record: Record, place: Place, queued: &Que
     let place = Place { lane, ..place };
     let draft = Draft::new(record.key.clone(), record.body.clone()).placed(place.clone());
     let committed = engine
-        .commit(Commit::new(vec![Op::Replace(draft, record.version)]))
+        .commit(Commit::new(vec![Op::Replace(draft, record.version.clone())]))
         .await?;
-    record.version = crate::queued::written(&committed, 0);
+    if let Some(version) = crate::queued::written(&committed, 0) {
+        record.version = version;
+    }
     record.place = Some(place);
     Ok(record)
 }

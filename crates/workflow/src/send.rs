@@ -82,13 +82,9 @@ async fn store(engine: &Arc<Engine>, post: Post, create: Op) -> Result<(), Error
     engine.meters.messages.increment(1);
     let pin = engine.known_pin(&post.instance);
     let (mut board, now_ms) = engine.board.lock();
-    board.post(
-        &post.instance,
-        post.order,
-        post.letter(written(&committed, post.op)),
-        pin,
-        now_ms,
-    );
+    if let Some(version) = written(&committed, post.op) {
+        board.post(&post.instance, post.order, post.letter(version), pin, now_ms);
+    }
     Ok(())
 }
 
@@ -106,7 +102,9 @@ pub async fn activity(engine: &Arc<Engine>, item: WorkItem) -> Result<(), Provid
                 .await
                 .map_err(|e| from_store(OPERATION, &e))?;
             let (mut board, now_ms) = engine.board.lock();
-            board.bring_task(offer.order, offer.task(written(&committed, offer.op)), now_ms);
+            if let Some(version) = written(&committed, offer.op) {
+                board.bring_task(offer.order, offer.task(version), now_ms);
+            }
             Ok(())
         })
         .await

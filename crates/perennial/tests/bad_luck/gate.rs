@@ -25,7 +25,14 @@ pub enum Door {
     Reply,
 }
 
-type Guard = (Door, oneshot::Sender<()>, oneshot::Receiver<()>);
+type Guard = (Door, oneshot::Sender<()>, oneshot::Receiver<Way>);
+
+/// What becomes of a call that stopped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    On,
+    Lost,
+}
 
 /// A memory store with doors.
 pub struct Gate {
@@ -37,7 +44,7 @@ pub struct Gate {
 /// A call that stops, once it comes.
 pub struct Stopped {
     came: oneshot::Receiver<()>,
-    go: oneshot::Sender<()>,
+    go: oneshot::Sender<Way>,
 }
 
 impl Stopped {
@@ -48,7 +55,12 @@ impl Stopped {
 
     /// Lets it through.
     pub fn go(self) {
-        self.go.send(()).ok();
+        self.go.send(Way::On).ok();
+    }
+
+    /// A commit that stands at the door does not get to the store, and nobody can tell.
+    pub fn lose(self) {
+        self.go.send(Way::Lost).ok();
     }
 }
 
@@ -93,7 +105,7 @@ impl Gate {
         Stopped { came, go }
     }
 
-    async fn pass(&self, door: Door) {
+    async fn pass(&self, door: Door) -> Way {
         let guard = {
             let mut guards = self.guards.lock().unwrap();
             let at = guards.iter().position(|guard| guard.0 == door);
@@ -101,8 +113,9 @@ impl Gate {
         };
         if let Some((_, arrive, wait)) = guard {
             arrive.send(()).ok();
-            wait.await.ok();
+            return wait.await.unwrap_or(Way::On);
         }
+        Way::On
     }
 }
 
@@ -121,7 +134,9 @@ impl Store for Gate {
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed> {
-        self.pass(Door::Commit).await;
+        if self.pass(Door::Commit).await == Way::Lost {
+            return Err(Error::UnknownOutcome("the request was lost".to_owned()));
+        }
         if self.is_down.load(Ordering::Relaxed) {
             return Err(Error::Unavailable("the store is down".to_owned()));
         }

@@ -286,3 +286,37 @@ async fn what_waits_for_an_execution_comes_with_its_start() {
     let expected = [queued("i", "b"), queued("i", "c"), continued("i")];
     assert_eq!(item.messages, expected);
 }
+
+/// The claim of one process is lost, and another one takes the same message out of the same head: its record is the same,
+/// under the same key, and is no evidence of a claim.
+#[tokio::test]
+async fn a_claim_that_was_lost_is_not_proven_by_the_message_that_another_process_took_out_of_the_head() {
+    let database = database();
+    let (dead, _) = process(&database, Settings::default()).await;
+    let lock = ms(500);
+    started_here(&dead, "i", lock).await;
+    testing::let_go(&dead).await;
+    let (here, gate) = process(&database, Settings::default()).await;
+    let (there, _) = process(&database, Settings::default()).await;
+    let waiting = tokio::spawn({
+        let here = Arc::clone(&here);
+        async move { here.fetch_orchestration_item(LEASE, ms(4_000), None).await }
+    });
+    pause(ms(100)).await;
+    // It does not hear of the message in the head, but has one of its own for the instance.
+    let due = gate.stop_next(Door::Due);
+    pause(after(lock)).await;
+    let (sent, mut claim) = (gate.stop_next(Door::Commit), gate.stop_next(Door::Commit));
+    sent.go();
+    send(&*here, queued("i", "b")).await;
+    soon(claim.came()).await;
+    let (item, token, attempt) = next_turn(&there).await;
+    assert_eq!((item.messages.len(), attempt), (2, 2));
+    claim.lose();
+    let found = soon(waiting).await.unwrap().unwrap();
+    assert!(found.is_none(), "two hold the same turn: {found:?}");
+    due.go();
+    ack(&*there, &token, 1, vec![started("i", 1)], vec![], Some("Completed"))
+        .await
+        .unwrap();
+}

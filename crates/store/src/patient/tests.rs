@@ -1,5 +1,5 @@
 use super::*;
-use crate::{ConflictReason, Draft, Partition, RecordId, Version};
+use crate::{ConflictReason, Draft, Partition, RecordId, Stamps, Version};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
@@ -17,6 +17,8 @@ struct Scripted {
     records: Mutex<BTreeMap<Key, Record>>,
     script: Mutex<VecDeque<Next>>,
     commits: Mutex<u64>,
+    /// Whether other processes write, too.
+    is_shared: bool,
     /// Done before the next record is read.
     before_get: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
@@ -52,7 +54,7 @@ impl Scripted {
                 }
             }
         }
-        Ok(Committed { versions })
+        Ok(Committed::of(versions))
     }
 }
 
@@ -62,7 +64,10 @@ impl Store for Scripted {
         Limits::NONE
     }
     fn sharing(&self) -> Sharing {
-        Sharing::Exclusive
+        match self.is_shared {
+            true => Sharing::Shared,
+            false => Sharing::Exclusive,
+        }
     }
     fn epoch(&self) -> u64 {
         1
@@ -119,8 +124,13 @@ impl Clock for Skipping {
 }
 
 fn bed(script: impl IntoIterator<Item = Next>) -> (Arc<Scripted>, Arc<Skipping>, Patient) {
+    bed_of(false, script)
+}
+
+fn bed_of(is_shared: bool, script: impl IntoIterator<Item = Next>) -> (Arc<Scripted>, Arc<Skipping>, Patient) {
     let store = Arc::new(Scripted {
         script: Mutex::new(script.into_iter().collect()),
+        is_shared,
         ..Scripted::default()
     });
     let clock = Arc::new(Skipping::default());
@@ -234,4 +244,56 @@ async fn what_a_commit_writes_over_something_does_not_prove_it_where_it_also_cre
         patient.get(&key("page")).await.unwrap().unwrap().body,
         Bytes::from("theirs")
     );
+}
+
+fn cut_off() -> Next {
+    Next::FailBefore(Error::UnknownOutcome("cut off".to_string()))
+}
+
+#[tokio::test]
+async fn a_record_that_another_process_wrote_just_so_does_not_prove_a_commit() {
+    // Both have reason to write the very same: a message that was in a head, and the head without it.
+    let (store, _, patient) = bed_of(true, [Next::Apply, cut_off()]);
+    patient.commit(create("head")).await.unwrap();
+    let set_free = |stamps: &Stamps| {
+        let mut commit = Commit::new(vec![
+            Op::Put(Draft::new(key("head"), Bytes::from(r#"{"lease":null}"#))),
+            Op::Create(Draft::new(key("msg"), Bytes::from(r#"{"item":"hello"}"#))),
+        ]);
+        stamps.mark(&mut commit);
+        commit
+    };
+    let (theirs, ours) = (Stamps::new(Arc::from("theirs")), Stamps::new(Arc::from("ours")));
+    let others = Arc::clone(&store);
+    let their_commit = set_free(&theirs);
+    *store.before_get.lock().unwrap() = Some(Box::new(move || drop(others.apply(&their_commit))));
+    let outcome = patient.commit(set_free(&ours)).await;
+    assert!(matches!(outcome, Err(Error::Conflict { op: 1, .. })), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_commit_that_only_deletes_is_made_again_as_long_as_any_of_it_is_there() {
+    // Any of the three may be gone already, by whomever.
+    for gone in 0..3 {
+        let (store, _, patient) = bed_of(true, [Next::Apply, Next::Apply, Next::Apply, cut_off()]);
+        for id in ["a", "b", "c"] {
+            patient.commit(create(id)).await.unwrap();
+        }
+        store.records.lock().unwrap().remove(&key(["a", "b", "c"][gone]));
+        let remove = |id: &str| Op::Remove(key(id));
+        let committed = patient.commit(Commit::new(["a", "b", "c"].map(remove).to_vec())).await;
+        assert!(!committed.unwrap().inferred, "it was made again, and answered");
+        assert!(store.records.lock().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn who_finds_all_gone_that_it_was_to_delete_does_not_know_who_deleted_it() {
+    for is_shared in [true, false] {
+        let (_, _, patient) = bed_of(is_shared, [Next::Apply, Next::LoseReply]);
+        patient.commit(create("a")).await.unwrap();
+        let delete = Op::Delete(key("a"), Version::number(1));
+        let committed = patient.commit(Commit::new(vec![delete])).await.unwrap();
+        assert_eq!(committed.inferred, is_shared);
+    }
 }

@@ -391,7 +391,12 @@ impl Inner {
     }
 
     pub fn drop_if_idle(&mut self, instance: &Arc<str>) {
-        if self.turns.mailboxes.get(instance).is_some_and(|mailbox| mailbox.is_idle()) {
+        if self
+            .turns
+            .mailboxes
+            .get(instance)
+            .is_some_and(|mailbox| mailbox.is_idle())
+        {
             self.remove_mailbox(instance);
         }
     }

@@ -166,7 +166,7 @@ async fn remove(engine: &Engine, sender: &Partition, intents: impl Iterator<Item
     if gone.is_empty() {
         return Ok(());
     }
-    loop {
+    let inferred = loop {
         let removal = |gone: &&Intent| {
             let key = intent::key(sender, Order(gone.body.order));
             match gone.version.lock().clone() {
@@ -182,12 +182,13 @@ async fn remove(engine: &Engine, sender: &Partition, intents: impl Iterator<Item
                 }
                 None => return Ok(()),
             },
-            outcome => break outcome.map(|_| ())?,
+            outcome => break outcome?.inferred,
         }
-    }
+    };
     engine.meters.deliveries.increment(gone.len() as u64);
     for intent in gone.iter().filter(|intent| intent.origin.fate() == Fate::Going) {
-        intent.origin.tell(Fate::Gone);
+        // If somebody else may have removed it, that one may have delivered it, too.
+        intent.origin.tell(if inferred { Fate::Unknown } else { Fate::Gone });
     }
     Ok(())
 }
@@ -210,8 +211,9 @@ async fn serve(engine: &Arc<Engine>, sender: &Partition, target: &str, mut group
         match create(engine, ops, first.filter(|_| engine.outbox.is_open())).await {
             Ok((committed, reservation)) => {
                 for (op, (intent, (order, bytes))) in group.iter().zip(posts).enumerate() {
-                    if engine.outbox.is_open() {
-                        let letter = intent.letter(engine, order, written(&committed, op), 0, bytes);
+                    // What is gone already, or changed, needs no delivery.
+                    if let Some(version) = written(&committed, op).filter(|_| engine.outbox.is_open()) {
+                        let letter = intent.letter(engine, order, version, 0, bytes);
                         let reservation = reservation.as_ref().filter(|_| op == 0);
                         post(
                             engine,

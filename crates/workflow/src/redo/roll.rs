@@ -67,8 +67,17 @@ impl Rest {
     pub async fn roll(&mut self, engine: &Engine) -> Result<()> {
         let limit = engine.store.limits().ops_per_commit;
         loop {
-            let (Some(version), Some(pending)) = (self.version.clone(), self.head.pending.clone()) else {
+            let Some(pending) = self.head.pending.clone() else {
                 return Ok(());
+            };
+            let Some(version) = self.version.clone() else {
+                // Somebody has written over the head before the lost reply to the last commit was resolved.
+                self.look_again(engine, pending.turn).await?;
+                match self.version {
+                    // The instance is gone, and the rest with it.
+                    None if self.head.pending.is_some() => return Ok(()),
+                    _ => continue,
+                }
             };
             let left = self.ops.get(self.done..).unwrap_or_default();
             // The last commit replaces the head and removes the record, too.
@@ -165,7 +174,8 @@ impl Rest {
             .collect();
         for (at, draft) in unknown {
             let found = engine.store.get(&draft.key).await?;
-            let found = found.filter(|record| draft.is_stored_as(record));
+            // Whoever rolled forward wrote it with a commit of its own.
+            let found = found.filter(|record| draft.is_stored_alike(record));
             if let Some(slot) = self.versions.get_mut(at) {
                 *slot = found.map(|record| record.version);
             }
@@ -179,9 +189,7 @@ impl Rest {
         if let Some(head) = self.versions.first_mut() {
             *head = self.version;
         }
-        Committed {
-            versions: self.versions,
-        }
+        Committed::of(self.versions)
     }
 }
 

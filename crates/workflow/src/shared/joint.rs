@@ -201,6 +201,7 @@ fn answer(parts: Vec<Part>, steps: &[Step], committed: &Committed) {
         let joined = Joined {
             versions: Committed {
                 versions: (0..part.ops.len()).map(|op| version(Step::Own(at, op))).collect(),
+                inferred: committed.inferred,
             },
             taken: (0..part.chances.len())
                 .map(|number| version(Step::Chance(at, number)))
@@ -260,7 +261,7 @@ mod tests {
         let parts = vec![one, other];
         let steps = arrange(&parts, 100);
         let versions = vec![Some(Version::number(1)), Some(Version::number(2))];
-        answer(parts, &steps, &Committed { versions });
+        answer(parts, &steps, &Committed::of(versions));
         let told = |outcome: &mut oneshot::Receiver<Result<Joined>>| {
             let joined = outcome.try_recv().unwrap().unwrap();
             (joined.versions.versions, joined.taken)

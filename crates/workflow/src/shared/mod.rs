@@ -28,7 +28,7 @@ use crate::records::head::Lease;
 use crate::records::queues;
 use crate::settings::Settings;
 use crate::work::{HeldSessions, Usher, give_back};
-use perennial_store::{Error, Order, Result};
+use perennial_store::{Error, Order, Result, Stamps};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,6 +44,8 @@ pub struct Shared {
     pub owner: Arc<str>,
     /// A number that is another one in every process.
     pub seed: u64,
+    /// What tells this process's commits from all others.
+    pub stamps: Stamps,
     /// Commits that are made together.
     pub joint: Joint,
     /// Who asks the store for work.
@@ -64,8 +66,10 @@ impl Shared {
         let seed = settings
             .process_seed
             .unwrap_or_else(|| RandomState::new().build_hasher().finish());
+        let owner: Arc<str> = Arc::from(format!("{seed:016x}"));
         Self {
-            owner: Arc::from(format!("{seed:016x}")),
+            stamps: Stamps::new(Arc::clone(&owner)),
+            owner,
             seed,
             joint: Joint::default(),
             lookout: Lookout::default(),

@@ -169,9 +169,10 @@ async fn give_back(engine: &Engine, held: &Held, due_ms: Option<u64>, ignore_att
         }
     }
     let key = Head::key(&held.instance);
+    let is_nothing = head.is_nothing();
     ops.insert(
         0,
-        if head.is_nothing() {
+        if is_nothing {
             Op::Delete(key, version.clone())
         } else {
             Op::Replace(head.draft(key)?, version.clone())
@@ -183,17 +184,24 @@ async fn give_back(engine: &Engine, held: &Held, due_ms: Option<u64>, ignore_att
         Err(Error::Conflict { .. }) => return Ok(false),
         Err(other) => return Err(other),
     };
-    let snapshot = match committed.version(0) {
-        Some(version) => held.snapshot.with_head(head, version.clone()),
-        None => Snapshot::default(),
-    };
     let instance = &held.instance;
-    engine
-        .cache
-        .put(instance, slot_of(instance), Arc::new(snapshot), began_ms);
+    let snapshot = match written(&committed, 0) {
+        _ if is_nothing => Some(Snapshot::default()),
+        version => version.map(|version| held.snapshot.with_head(head, version)),
+    };
+    match snapshot {
+        Some(snapshot) => engine
+            .cache
+            .put(instance, slot_of(instance), Arc::new(snapshot), began_ms),
+        // Somebody has claimed it since.
+        None => engine.cache.forget(instance, slot_of(instance)),
+    }
     let (mut board, _) = engine.board.lock();
     for (at, order) in later.into_iter().enumerate() {
-        board.noted(instance, order, 0, written(&committed, at + 1));
+        match written(&committed, at + 1) {
+            Some(version) => board.noted(instance, order, 0, version),
+            None => board.unlearn_letters(instance, &[order]),
+        }
     }
     Ok(true)
 }

@@ -265,7 +265,9 @@ async fn note(engine: &Arc<Engine>, taken: &Taken) -> Result<(), Error> {
             let committed = engine.commit(commit).await?;
             let (mut board, _) = engine.board.lock();
             for (order, attempts, op) in noted {
-                board.noted(&instance, order, attempts, written(&committed, op));
+                if let Some(version) = written(&committed, op) {
+                    board.noted(&instance, order, attempts, version);
+                }
             }
             Ok(())
         })

@@ -7,6 +7,7 @@ use crate::board::{Pin, Sort, Window};
 use crate::engine::Engine;
 use crate::instance::{self, Snapshot};
 use crate::mutation::{self, Mutation};
+use crate::queued::written;
 use crate::records::head::Head;
 use crate::records::{decode, partition};
 use crate::redo;
@@ -14,7 +15,7 @@ use crate::send::slot_of;
 use crate::shared::{Shared, lasts};
 use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::WorkItem;
-use perennial_store::{Commit, Error, Op, Result, Version};
+use perennial_store::{Commit, Committed, Error, Op, Result, Version};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -139,7 +140,9 @@ pub async fn extend(
     let op = Op::Replace(head.draft(Head::key(instance))?, version.clone());
     match engine.commit(Commit::new(vec![op])).await {
         Ok(committed) => {
-            let now = crate::queued::written(&committed, 0);
+            let Some(now) = written(&committed, 0) else {
+                return Ok(None);
+            };
             engine.board.lock().0.wrote_head(instance, Some(version), Some(&now));
             let snapshot = Arc::new(snapshot.with_head(head, now));
             engine
@@ -262,9 +265,18 @@ async fn claim(
             Some(version) => Op::Replace(draft, version),
             None => Op::Create(draft),
         };
-        match enclosed::commit(engine, instance, op, out).await {
+        let outcome = match &replaced {
+            Some(version) if mutation::is(Mutation::SkipClaim) => Ok(Committed::of(vec![Some(version.clone())])),
+            _ => enclosed::commit(engine, instance, op, out).await,
+        };
+        match outcome {
             Ok(committed) => {
-                let version = crate::queued::written(&committed, 0);
+                let Some(version) = written(&committed, 0) else {
+                    // It was claimed, and somebody has taken over before that was known here.
+                    fresh = true;
+                    belief = Belief::Head(read_head(engine, instance).await?);
+                    continue;
+                };
                 engine
                     .board
                     .lock()
@@ -309,7 +321,8 @@ pub async fn release(engine: &Engine, instance: &Arc<str>, snapshot: &Snapshot) 
     head.deliveries = head.deliveries.saturating_sub(1);
     let out = enclosed::take_out(engine, instance, &mut head)?;
     // One that tells of earlier deliveries stays for those, or is a chore.
-    let op = if head.is_nothing() {
+    let is_nothing = head.is_nothing();
+    let op = if is_nothing {
         Op::Delete(key, version)
     } else {
         Op::Replace(head.draft(key)?, version)
@@ -317,11 +330,15 @@ pub async fn release(engine: &Engine, instance: &Arc<str>, snapshot: &Snapshot) 
     let (slot, began_ms) = (slot_of(instance), engine.clock.now_ms());
     match enclosed::commit(engine, instance, op, out).await {
         Ok(committed) => {
-            let released = match committed.version(0) {
-                Some(version) => snapshot.with_head(head, version.clone()),
-                None => Snapshot::default(),
+            let released = match written(&committed, 0) {
+                _ if is_nothing => Some(Snapshot::default()),
+                version => version.map(|version| snapshot.with_head(head, version)),
             };
-            engine.cache.put(instance, slot, Arc::new(released), began_ms);
+            match released {
+                Some(released) => engine.cache.put(instance, slot, Arc::new(released), began_ms),
+                // Somebody has claimed it since.
+                None => engine.cache.forget(instance, slot),
+            }
             Ok(())
         }
         Err(Error::Conflict { .. }) => {

@@ -109,8 +109,8 @@ async fn finish(
                 board.sessions().used(session, now_ms);
             }
             board.withdraw(order);
-            if let (Some(post), Some(pin)) = (post, pin) {
-                let version = written(&committed, post.op);
+            let version = post.as_ref().and_then(|post| written(&committed, post.op));
+            if let (Some(post), Some(pin), Some(version)) = (post, pin, version) {
                 board.post(&post.instance, post.order, post.letter(version), pin, now_ms);
             }
             drop(board);

@@ -307,8 +307,9 @@ async fn note(engine: &Arc<Engine>, order: Order, task: &Task, item: &WorkItem) 
         .spawner
         .shield(async move {
             let committed = engine.commit(commit).await?;
-            let version = written(&committed, 0);
-            engine.board.lock().0.noted_task(order, attempts, version);
+            if let Some(version) = written(&committed, 0) {
+                engine.board.lock().0.noted_task(order, attempts, version);
+            }
             Ok(())
         })
         .await

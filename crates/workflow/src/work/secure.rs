@@ -86,9 +86,12 @@ pub async fn write(
     };
     match joint::commit(engine, vec![op], Vec::new()).await {
         Ok(joined) => {
+            // If somebody has written over it since, that one has it.
             let version = written(&joined.versions, 0);
-            engine.board.lock().0.noted_task(order, attempts, version.clone());
-            Ok(Some(version))
+            if let Some(version) = &version {
+                engine.board.lock().0.noted_task(order, attempts, version.clone());
+            }
+            Ok(version)
         }
         Err(Error::Conflict { .. }) => Ok(None),
         Err(other) => Err(other),

@@ -90,7 +90,8 @@ async fn write(engine: &Engine, id: &str, session: &Session, version: Option<Ver
         Some(version) => Op::Replace(draft, version),
     };
     match engine.commit(Commit::new(vec![op])).await {
-        Ok(committed) => Ok(Some(written(&committed, 0))),
+        // If somebody has written over it since, that one holds it.
+        Ok(committed) => Ok(written(&committed, 0)),
         Err(Error::Conflict { .. }) => Ok(None),
         Err(other) => Err(other),
     }
