@@ -1,7 +1,7 @@
 //! Who holds what: nothing is held by two, and what is handed out again counts higher.
 
 use crate::clock::WallClock;
-use crate::facts::{Activity, Delivered, Facts, Held, TurnNumber};
+use crate::facts::{Activity, Delivered, Facts, Held, Leased, TurnNumber};
 use crate::life::Life;
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,6 +97,23 @@ pub fn turn_handed_out(life: &Arc<Life>, turn: &Handed<'_>, lease: Lease) {
         }
     }
     blames.into_iter().for_each(|blame| life.scene.blame(blame));
+}
+
+/// A turn is handed out on a claim that stands in the store: whatever others did to the head since, the process itself has
+/// written its lease there, and not given it back.
+pub fn check_lease(life: &Life, instance: &str, from_ms: u64) {
+    if !life.scene.config.is_shared() {
+        return;
+    }
+    let facts = life.scene.facts.lock();
+    let written = facts.leases.get(&(instance.to_owned(), life.number)).cloned();
+    drop(facts);
+    let is_good = |lease: &Leased| lease.0 == life.owner() && lease.1 > from_ms;
+    if !written.clone().flatten().is_some_and(|lease| is_good(&lease)) {
+        life.scene.blame(format!(
+            "{instance} was handed out at {from_ms} without a claim in the store: the last that the process wrote is {written:?}"
+        ));
+    }
 }
 
 /// Whether a delivery comes after the one before for sure: it does within a process, and between those whose clocks

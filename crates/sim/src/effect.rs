@@ -1,6 +1,6 @@
 //! What a commit means to who watches.
 
-use crate::facts::{Activity, Facts};
+use crate::facts::{Activity, Facts, Leased};
 use crate::life::Life;
 use perennial_store::{Commit, Draft, Key, Op, Partition, RecordId};
 
@@ -14,6 +14,8 @@ pub struct Effect {
     taken: Vec<Activity>,
     /// The instances whose heads it writes.
     turned: Vec<String>,
+    /// The leases that it writes into heads, or removes with them.
+    leased: Vec<(String, Option<Leased>)>,
     /// The instances whose histories it continues.
     continued: Vec<String>,
     /// The instances whose messages it consumes.
@@ -46,6 +48,22 @@ fn intent_of(message: &Draft) -> Option<Key> {
     ))
 }
 
+/// The lease that a head is written with.
+fn lease_of(head: &Draft) -> Option<Leased> {
+    let body: serde_json::Value = serde_json::from_slice(&head.body).ok()?;
+    let lease = body.get("lease")?;
+    Some((
+        lease.get("owner")?.as_str()?.to_owned(),
+        lease.get("until_ms")?.as_u64()?,
+    ))
+}
+
+/// What a commit does to the lease on an instance, if it does anything.
+fn leased(op: &Op) -> Option<(String, Option<Leased>)> {
+    let instance = instance_of(op.key()).filter(|_| op.key().id.as_str() == "head")?;
+    Some((instance.to_owned(), op.draft().and_then(lease_of)))
+}
+
 impl Effect {
     /// What a commit will do if it takes effect.
     pub fn of(commit: &Commit) -> Self {
@@ -67,6 +85,7 @@ impl Effect {
             scheduled: writes().filter_map(activity_of).collect(),
             taken: takes().filter_map(activity_of).collect(),
             turned: instances(heads),
+            leased: changes().filter_map(leased).collect(),
             continued: instances(pages),
             consumed: instances(consumed),
             delivered: created.filter_map(intent_of).collect(),
@@ -77,6 +96,10 @@ impl Effect {
     pub fn happened(&self, life: &Life) {
         let facts = &mut *life.scene.facts.lock();
         facts.scheduled.extend(self.scheduled.iter().cloned());
+        let leased = self.leased.iter().cloned();
+        facts
+            .leases
+            .extend(leased.map(|(instance, lease)| ((instance, life.number), lease)));
         let told = self.continued.iter().chain(&self.consumed);
         let told = told.map(|instance| (instance.clone(), life.number));
         facts.turned_by.extend(told);

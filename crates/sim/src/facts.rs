@@ -24,6 +24,9 @@ pub struct Held {
     pub acking: bool,
 }
 
+/// A lease on an instance as its head tells: whose it is, and until when it lasts.
+pub type Leased = (String, u64);
+
 /// How often something was handed out.
 #[derive(Clone, Default)]
 pub struct Delivered {
@@ -67,6 +70,8 @@ pub struct Facts {
     pub begun: BTreeMap<(String, u64, String), BTreeSet<u64>>,
     /// Claims on instances.
     pub turn_claims: BTreeMap<String, Held>,
+    /// What each process last wrote into the head of an instance: who has a lease on it, and until when.
+    pub leases: BTreeMap<(String, u32), Option<Leased>>,
     /// Who acknowledged the last turn of an instance.
     pub turned_by: BTreeMap<String, u32>,
     /// Claims on activities.

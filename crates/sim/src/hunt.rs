@@ -20,7 +20,7 @@ pub type Broken = (Mutation, Kind, Where);
 
 /// Every way to break the engine.
 pub const MUTATIONS: &[Broken] = &[
-    (Mutation::SkipFence, Kind::Alone, Where::Seed(194)),
+    (Mutation::SkipFence, Kind::Alone, Where::Seed(648)),
     (Mutation::LeaseFromFetchStart, Kind::Alone, Where::Seed(9)),
     (Mutation::DropClaimed, Kind::Alone, Where::Seed(277)),
     (Mutation::ForgetWakeUp, Kind::Alone, Where::Seed(0)),
@@ -52,6 +52,7 @@ pub const MUTATIONS: &[Broken] = &[
     (Mutation::ForgetHeard, Kind::Shared, Where::Seed(470)),
     (Mutation::LeaveToOwners, Kind::Shared, Where::Seed(518)),
     (Mutation::LoseEnclosed, Kind::Shared, Where::Seed(3)),
+    (Mutation::SkipClaim, Kind::Shared, Where::Seed(0)),
     (Mutation::HangOnClose, Kind::Shared, Where::Seed(0)),
 ];
 

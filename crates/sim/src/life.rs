@@ -46,6 +46,16 @@ impl Life {
         })
     }
 
+    /// The number that is another one in every process, and names it to the others.
+    pub fn seed(&self) -> u64 {
+        self.scene.chance(u64::from(self.number) ^ 0x9E0C).u64(..)
+    }
+
+    /// The name of the process in its leases.
+    pub fn owner(&self) -> String {
+        format!("{:016x}", self.seed())
+    }
+
     /// Whether the process has died. What its tasks still do until they are dropped did not happen.
     pub fn is_over(&self) -> bool {
         *self.state.lock() == State::Dead

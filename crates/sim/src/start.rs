@@ -17,7 +17,7 @@ pub async fn open(life: &Arc<Life>, store: SimStore) -> Result<Workflows> {
     let settings = Settings {
         cache_bytes: config.cache_bytes,
         held_body_bytes: config.held_body_bytes,
-        process_seed: Some(life.scene.chance(u64::from(life.number) ^ 0x9E0C).u64(..)),
+        process_seed: Some(life.seed()),
         ..Settings::default()
     };
     let clock: Arc<dyn Clock> = Arc::clone(life) as Arc<dyn Clock>;

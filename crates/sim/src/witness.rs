@@ -93,6 +93,7 @@ impl Witness {
         });
         self.check_version(item);
         self.check_start(item);
+        claims::check_lease(&self.life, instance, lease.0);
         let stored = self.stored(instance, RecordId::of("msg")) + usize::from(self.is_one_enclosed(instance));
         if stored < item.messages.len() && !self.is_being_deleted(instance) && !self.was_overtaken(instance) {
             let count = item.messages.len();
