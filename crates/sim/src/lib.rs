@@ -10,6 +10,7 @@
 //! ```text
 //! cargo run -p perennial-sim --release -- --seeds 0..100000
 //! cargo run -p perennial-sim --release -- --shared --seed 4711 --trace
+//! cargo run -p perennial-sim --release -- --fresh 100000
 //! ```
 //!
 //! | module | what it holds |

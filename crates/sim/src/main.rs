@@ -3,6 +3,7 @@
 use perennial_sim::hunt::{Broken, MUTATIONS, Where, hunt};
 use perennial_sim::sweep::{scenarios, sweep};
 use perennial_sim::{Config, Kind, Report, run, shrink};
+use perennial_store::{Clock, SystemClock};
 use std::ops::Range;
 use std::process::ExitCode;
 
@@ -100,9 +101,11 @@ fn every_mutation(kinds: &[Kind], only: &str, seeds: &Range<u64>) -> ExitCode {
 const USAGE: &str = "usage: perennial-sim [--shared] --seed N [--trace]
        perennial-sim --config FILE [--trace]
        perennial-sim [--alone] [--shared] --seeds A..B [--threads T] [--failures N]
+       perennial-sim [--alone] [--shared] --fresh N [--threads T] [--failures N]
        perennial-sim [--alone] [--shared] --sweep [--only SCENARIO] [--threads T]
        perennial-sim [--alone] [--shared] --mutations [--only MUTATION] [--seeds A..B]
 
+--fresh   N seeds of each kind that were never run before, counted from the time in milliseconds
 --alone   one process after another, on a store that belongs to it
 --shared  several processes at once, on a store that they share";
 
@@ -112,6 +115,22 @@ fn kinds(args: &[String]) -> Vec<Kind> {
     let both = [Kind::Alone, Kind::Shared];
     let asked: Vec<Kind> = both.into_iter().filter(is_asked).collect();
     if asked.is_empty() { both.to_vec() } else { asked }
+}
+
+/// Seeds from one to another: `A..B`.
+fn range(seeds: &str) -> Option<Range<u64>> {
+    let (from, to) = seeds.split_once("..")?;
+    Some(from.parse().ok()?..to.parse().ok()?)
+}
+
+/// So many seeds that were never run before: no machine runs as many as a thousand in a second, so a range that begins with
+/// the time in milliseconds is behind those of all runs before it. Seeds that were worked on until they were clean prove
+/// little.
+fn fresh(count: u64) -> Range<u64> {
+    let from = SystemClock.now_ms();
+    let seeds = from..from.saturating_add(count);
+    println!("fresh seeds {}..{}", seeds.start, seeds.end);
+    seeds
 }
 
 fn main() -> ExitCode {
@@ -144,10 +163,10 @@ fn main() -> ExitCode {
     let most = value(&args, "--failures")
         .and_then(|count| count.parse().ok())
         .unwrap_or(1);
-    let seeds = value(&args, "--seeds").unwrap_or_else(|| "0..1000".to_owned());
-    let range = seeds
-        .split_once("..")
-        .and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+    let range = match value(&args, "--fresh") {
+        Some(count) => count.parse().ok().map(fresh),
+        None => range(&value(&args, "--seeds").unwrap_or_else(|| "0..1000".to_owned())),
+    };
     match range {
         Some(range) if is_asked("--mutations") => every_mutation(&kinds, &only, &range),
         Some(range) => many(&kinds, range, threads, most),

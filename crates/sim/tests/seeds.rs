@@ -65,3 +65,25 @@ fn a_result_that_is_answered_after_its_instance_was_deleted_is_not_queued() {
 fn a_client_that_has_seen_a_result_does_not_see_less_next() {
     is_clean(21_121);
 }
+
+#[test]
+fn fresh_seeds_are_taken_from_the_clock_and_told() {
+    let told = || {
+        let sim = std::process::Command::new(env!("CARGO_BIN_EXE_perennial-sim"))
+            .args(["--fresh", "3", "--threads", "1"])
+            .output()
+            .unwrap();
+        let text = String::from_utf8(sim.stdout).unwrap();
+        let range = text.lines().next().and_then(|line| line.strip_prefix("fresh seeds "));
+        let (from, to) = range
+            .and_then(|range| range.split_once(".."))
+            .expect("the range is told");
+        let seeds: (u64, u64) = (from.parse().unwrap(), to.parse().unwrap());
+        // Three of each kind.
+        assert!(text.contains("\n6 seeds in"), "{text}");
+        seeds
+    };
+    let (first, again) = (told(), told());
+    assert_eq!(first.1 - first.0, 3);
+    assert!(first.0 > 1_790_000_000_000 && again.0 >= first.1, "{first:?} {again:?}");
+}
