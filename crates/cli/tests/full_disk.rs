@@ -1,32 +1,21 @@
 //! Commands whose disk becomes full: they end and say why, and go on once there is room.
 
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
+#[path = "../../fjall/tests/support/preload.rs"]
+mod preload;
 #[allow(dead_code, reason = "other tests use the rest")]
 mod support;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Output;
 use support::{perennial, text, told};
-
-/// Compiles the library that takes the place of calls to the system.
-fn faults(directory: &Path) -> PathBuf {
-    let library = directory.join("faults.so");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fjall/tests/support/faults.c");
-    let status = Command::new("cc")
-        .args(["-shared", "-fPIC", "-O1", "-w", "-o"])
-        .args([&library, &source])
-        .status()
-        .unwrap();
-    assert!(status.success());
-    library
-}
 
 /// Runs a command on a disk that is full after so many bytes, and stays so.
 fn run_until_full(directory: &Path, store: &Path, arguments: &[&str], bytes: usize) -> Output {
     perennial(directory, arguments)
-        .env("LD_PRELOAD", faults(directory))
+        .env("LD_PRELOAD", preload::compile(directory, "faults"))
         .env("FAULT_ROOT", store)
         .env("FAULT_TRIPPED", directory.join("tripped"))
         .env("FAULT_ERRNO", "28")

@@ -3,6 +3,9 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
+#[path = "../../fjall/tests/support/preload.rs"]
+mod preload;
+
 use duroxide::providers::Provider;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{OrchestrationStatus, Runtime};
@@ -23,19 +26,6 @@ fn instance(number: usize) -> String {
     format!("flow-{number}")
 }
 
-/// Compiles the library that takes the place of calls to the system.
-fn faults(directory: &Path) -> PathBuf {
-    let library = directory.join("faults.so");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fjall/tests/support/faults.c");
-    let status = Command::new("cc")
-        .args(["-shared", "-fPIC", "-O1", "-w", "-o"])
-        .args([&library, &source])
-        .status()
-        .expect("a C compiler, as Rust itself needs for linking");
-    assert!(status.success());
-    library
-}
-
 /// Runs the child until it ends, with a disk that becomes full.
 fn run(when: &str, amount: usize) {
     let directory = tempfile::tempdir().unwrap();
@@ -45,7 +35,7 @@ fn run(when: &str, amount: usize) {
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--nocapture", "--test-threads=1"])
         .env("CHILD_STORE", &store)
-        .env("LD_PRELOAD", faults(directory.path()))
+        .env("LD_PRELOAD", preload::compile(directory.path(), "faults"))
         .env("FAULT_ROOT", &store)
         .env("FAULT_TRIPPED", directory.path().join("tripped"))
         .env("FAULT_ERRNO", "28")

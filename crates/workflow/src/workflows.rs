@@ -173,6 +173,12 @@ impl Workflows {
     /// The engine for a call that does not rest on what an earlier engine handed out: if the store broke, it is opened
     /// again first.
     pub(crate) async fn engine_for(&self, operation: &'static str) -> Result<Arc<Engine>, ProviderError> {
+        {
+            let current = self.inner.current.read();
+            if !self.inner.store.can_reopen() || current.health.is_working() {
+                return Ok(Arc::clone(&current.engine));
+            }
+        }
         let deadline_ms = later(self.inner.clock.now_ms(), PATIENCE);
         let current = self.working(deadline_ms).await;
         current
@@ -204,12 +210,17 @@ impl Workflows {
                 Err(Error::Unavailable(_)) if !poll.is_zero() => return Ok(None),
                 Err(error) => return Err(from_store(operation, &error)),
             };
-            let left = Duration::from_millis(deadline_ms.saturating_sub(self.inner.clock.now_ms()));
+            // The clock truncates: what is left is never less than what the caller has not waited.
+            let left_ms = deadline_ms.saturating_add(1).saturating_sub(self.inner.clock.now_ms());
+            let left = poll.min(Duration::from_millis(left_ms));
             tokio::select! {
                 biased;
-                fetched = fetch(current.engine, left.min(poll)) => return fetched,
+                fetched = fetch(current.engine, left) => return fetched,
                 _ = current.health.stopped() => {}
             }
+            left = poll.min(Duration::from_millis(
+                deadline_ms.saturating_sub(self.inner.clock.now_ms()),
+            ));
         }
     }
 

@@ -4,6 +4,9 @@
 
 pub mod damage;
 pub mod faults;
+mod preload;
+
+pub use preload::compile;
 
 use perennial_fjall::{FjallStore, Settings, open};
 use perennial_store::{Commit, Draft, Key, Lane, Op, Order, Partition, Place, RecordId, Store};
@@ -244,19 +247,6 @@ pub fn missing(store: &FjallStore, answered: &Answered) -> Vec<(u64, u64)> {
         }
     }
     missing
-}
-
-/// Compiles a library of this folder that takes the place of calls to the system.
-pub fn compile(directory: &Path, name: &str) -> PathBuf {
-    let library = directory.join(name).with_extension("so");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/support/{name}.c"));
-    let status = Command::new("cc")
-        .args(["-shared", "-fPIC", "-O1", "-w", "-o"])
-        .args([&library, &source])
-        .status()
-        .expect("a C compiler, as Rust itself needs for linking");
-    assert!(status.success());
-    library
 }
 
 /// A disk that forgets what was not synced.
