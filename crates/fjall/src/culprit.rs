@@ -34,11 +34,20 @@ fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect()
 }
 
+/// Opens a table, with its index and its filter.
+fn open_table(path: &Path) -> lsm_tree::Result<Table> {
+    let cache = Arc::new(Cache::with_capacity_bytes(0));
+    Table::recover(path.into(), Checksum::from_raw(0), 0, 0, cache, None, true, true)
+}
+
+/// Whether the index and the filter of a table can be read.
+pub(crate) fn has_index(path: &Path) -> bool {
+    catch_unwind(|| open_table(path).is_ok()).unwrap_or(false)
+}
+
 /// Whether a table can be read from its start to its end.
 fn is_table(path: &Path) -> bool {
-    let cache = Arc::new(Cache::with_capacity_bytes(0));
-    let table = Table::recover(path.into(), Checksum::from_raw(0), 0, 0, cache, None, true, true);
-    table.is_ok_and(|table| table.iter().all(|entry| entry.is_ok()))
+    open_table(path).is_ok_and(|table| table.iter().all(|entry| entry.is_ok()))
 }
 
 /// Whether the end of a blob file is there, and what it says of the rest.

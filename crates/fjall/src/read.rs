@@ -5,6 +5,7 @@
 //! asked for, [`EngineError::Corrupt`]. If it does not, the store has failed: [`EngineError::Io`].
 
 use crate::blob::Handle;
+use crate::culprit;
 use crate::disk::Disk;
 use bytes::Bytes;
 use fjall::{AbstractTree, Guard, Keyspace, LsmError, Readable, SeqNo, Snapshot, UserKey};
@@ -188,7 +189,10 @@ impl Reader<'_> {
         let find = || {
             let version = self.table.tree.current_version();
             let mut tables = version.iter_tables();
-            let damaged = tables.find(|table| table.range((from.clone(), to.clone())).any(|entry| entry.is_err()));
+            let damaged = tables.find(|table| {
+                let has_bad_block = table.range((from.clone(), to.clone())).any(|entry| entry.is_err());
+                has_bad_block || !culprit::has_index(&table.path)
+            });
             damaged.map(|table| format!(", in {}", table.path.display()))
         };
         catch_unwind(AssertUnwindSafe(find)).ok().flatten().unwrap_or_default()

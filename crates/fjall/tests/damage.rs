@@ -94,7 +94,7 @@ async fn a_flipped_byte_of_a_values_header_harms_that_record() {
 async fn a_flipped_byte_of_a_table_harms_one_block_or_refuses_the_store() {
     let original = Original::make().await;
     let mut tally = Tally::default();
-    let stride = stride(211);
+    let stride = stride(97);
     for file in original.files("tables") {
         for at in places(original.length(&file), stride) {
             tally.flip(&original, &file, at).await;
