@@ -218,9 +218,6 @@ impl Workflows {
                 fetched = fetch(current.engine, left) => return fetched,
                 _ = current.health.stopped() => {}
             }
-            left = poll.min(Duration::from_millis(
-                deadline_ms.saturating_sub(self.inner.clock.now_ms()),
-            ));
         }
     }
 
