@@ -15,6 +15,8 @@ use tokio::sync::oneshot;
 pub enum Door {
     /// Before a record is read.
     Get,
+    /// After a record was read, before the reply.
+    Got,
     /// Before a partition is read.
     Scan,
     /// Before work is asked for.
@@ -147,7 +149,9 @@ impl Store for Gate {
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {
         self.pass(Door::Get).await;
-        self.inner.get(key).await
+        let found = self.inner.get(key).await;
+        self.pass(Door::Got).await;
+        found
     }
 
     async fn scan(&self, query: &ScanQuery) -> Result<ScanPage> {

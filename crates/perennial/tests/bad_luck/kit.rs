@@ -5,7 +5,8 @@ use duroxide::Event;
 use duroxide::providers::{ExecutionMetadata, Provider, ProviderError, SessionFetchConfig, TagFilter, WorkItem};
 use perennial_kv::MemoryDisk;
 pub use perennial_scenarios::calls::{
-    LEASE, NOW, Turn, Work, activity, completed, continued, queued, raised, routed, send, start, started, turn_within,
+    LEASE, NOW, Turn, Work, activity, completed, continued, identity, queued, raised, routed, send, start, started,
+    turn_within,
 };
 use perennial_workflow::{Settings, Workflows};
 use std::future::Future;

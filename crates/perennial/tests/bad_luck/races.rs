@@ -165,3 +165,48 @@ async fn totals_are_exact_through_continuation_old_acks_pruning_and_deletion() {
     store.delete_instance("i", true).await.unwrap();
     assert_eq!(totals().await, (0, 0, 0));
 }
+
+#[tokio::test]
+async fn the_result_of_a_cancelled_activity_is_not_put_on_the_board_of_an_instance_that_was_deleted() {
+    // Bodies are read from the store, so that a message that is not there cannot be handed out.
+    let (store, gate) = fresh(forgetful()).await;
+    send(&store, start("i")).await;
+    let (_, token, _) = turn(&store).await;
+    ack(&store, &token, 1, vec![started("i", 1)], vec![activity("i", 2)], None)
+        .await
+        .unwrap();
+    let (_, worker, _) = work_as(&store, "a").await.unwrap();
+    let mut reply = gate.stop_next(Door::Reply);
+    let ending = {
+        let store = store.clone();
+        tokio::spawn(async move { store.ack_work_item(&worker, Some(completed("i", 2))).await })
+    };
+    reply.came().await;
+    // The result is stored, nobody knows of it, and a turn cancels the activity.
+    send(&store, raised("i", "enough")).await;
+    let (_, token, _) = turn(&store).await;
+    let cancelled = vec![identity("i", 2)];
+    store
+        .ack_orchestration_item(&token, 1, Vec::new(), Vec::new(), Vec::new(), named(None), cancelled)
+        .await
+        .unwrap();
+    let mut got = gate.stop_next(Door::Got);
+    reply.go();
+    got.came().await;
+    let mut deleting = {
+        let store = store.clone();
+        tokio::spawn(async move { store.delete_instance("i", true).await })
+    };
+    tokio::select! {
+        outcome = &mut deleting => panic!("deleted while a result arrived: {outcome:?}"),
+        () = pause(ms(200)) => {}
+    }
+    got.go();
+    soon(ending).await.unwrap().unwrap();
+    // It may have given up meanwhile, and said so.
+    if soon(deleting).await.unwrap().is_err() {
+        store.delete_instance("i", true).await.unwrap();
+    }
+    assert!(try_turn(&store).await.is_none());
+    assert_eq!(testing::residue(&store), testing::Residue::default());
+}

@@ -176,24 +176,29 @@ fn name(snapshot: &Snapshot, messages: &[WorkItem]) -> Option<(String, String)> 
 /// be read leaves the board, so that it harms only itself; the next opening of the store tries it again.
 pub async fn open(engine: &Engine, taken: &mut Taken) -> Result<Vec<WorkItem>, Error> {
     let mut messages = Vec::with_capacity(taken.letters.len());
-    let (mut gone, mut unreadable) = (HashSet::new(), Vec::new());
+    let (mut gone, mut forgotten) = (HashSet::new(), Vec::new());
+    let is_exclusive = engine.shared.is_none();
     for (order, letter) in &taken.letters {
         match &letter.body {
             Body::Held(item, _) => messages.push(WorkItem::clone(item)),
             Body::Stored => match message::read(&*engine.store, &taken.instance, &letter.id).await {
                 Ok(Some(envelope)) => messages.push(envelope.item),
-                Ok(None) => drop(gone.insert(*order)),
+                Ok(None) => {
+                    gone.insert(*order);
+                    // Nobody else can have taken it: it was deleted, and does not come back.
+                    forgotten.extend(is_exclusive.then_some(*order));
+                }
                 Err(Error::Corrupt(why)) => {
                     error!(instance = %taken.instance, id = %letter.id, why, "a message cannot be read: it is set aside");
                     engine.meters.quarantined.increment(1);
                     gone.insert(*order);
-                    unreadable.push(*order);
+                    forgotten.push(*order);
                 }
                 Err(other) => return Err(other),
             },
         }
     }
-    engine.board.lock().0.unlearn_letters(&taken.instance, &unreadable);
+    engine.board.lock().0.unlearn_letters(&taken.instance, &forgotten);
     taken.letters.retain(|(order, _)| !gone.contains(order));
     Ok(messages)
 }

@@ -94,6 +94,9 @@ async fn finish(
 ) -> Result<(), ProviderError> {
     let mut ops = vec![Op::Delete(task.key.clone(), task.version.clone())];
     let (post, intents) = address(engine, &task, post, &mut ops);
+    // The claim may go before the result is on the board, if a turn cancels the activity. A deletion must wait all the same.
+    let arriving = post.iter().map(|post| Arc::clone(&post.instance)).collect();
+    let _arriving = engine.board.announce(arriving);
     let outcome = engine.commit(Commit::new(ops)).await;
     let post = if outcome.is_ok() {
         still_there(engine, id, post).await
