@@ -49,7 +49,7 @@ pub struct Engine {
     pub housekeeper: Housekeeper,
     /// Starts tasks that nobody waits for.
     pub spawner: Spawner,
-    /// Held by who counts everything anew, see [`crate::admin::recount`].
+    /// Held by the call that counts all instances anew, see [`crate::admin::recount`].
     pub counting: Arc<tokio::sync::Mutex<()>>,
 }
 

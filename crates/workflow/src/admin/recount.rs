@@ -1,9 +1,9 @@
 //! Counting everything anew, where the store says that its totals may be wrong.
 //!
-//! Totals are kept by commits, so that nobody counts. Only where a process has died before it wrote down what it had
-//! counted are they in doubt, and then a count puts them right: by whoever asks for them, for who does not ask needs none.
-//! While other processes go on working, a count cannot replace the totals, see [`perennial_store::Store::settle`]; it is then what is
-//! told for a while, and made again no more often than it is worth.
+//! Commits keep the totals, so that no query has to count. They are in doubt only where a process died before it wrote down what
+//! it had counted; then the next query for metrics counts all instances. While other processes go on working, a count cannot
+//! replace the totals, see [`perennial_store::Store::settle`]. It is then shown for a while, and repeated no more often than
+//! it is worth.
 
 use super::{inspect, totals};
 use crate::engine::Engine;
@@ -23,7 +23,7 @@ use tracing::{debug, info};
 const REST_TIMES: u64 = 20;
 /// While others work, so that the next one would settle nothing either, for so long at least.
 const REST_MS: u64 = 60_000;
-/// Who asks waits no longer for a count; it goes on, and is told to who asks later.
+/// A query waits for a count no longer than this. The count goes on, and later queries show it.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How many instances are read at once.
 const PAGE: usize = 500;
