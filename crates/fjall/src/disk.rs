@@ -1,5 +1,6 @@
 //! Finding out whether a disk fails in one place or everywhere.
 
+use crate::making::DATA;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,11 @@ impl Disk {
             data,
             probing: Mutex::default(),
         }
+    }
+
+    /// A file of the database as a person finds it: the engine may know its folder by another path.
+    pub(crate) fn shown(&self, file: &Path) -> PathBuf {
+        shown(&self.store, &self.data, file)
     }
 
     /// Whether the disk works but for the place that has just failed: something can be made durable and read back, and
@@ -72,6 +78,14 @@ impl Disk {
         }
         // Where there is no other file, the probe has told all.
         Ok(tried == 0)
+    }
+}
+
+/// A file of the database in `data` as a person finds it, below the directory of its store.
+pub(crate) fn shown(store: &Path, data: &Path, file: &Path) -> PathBuf {
+    match file.strip_prefix(data) {
+        Ok(below) => store.join(DATA).join(below),
+        Err(_) => file.into(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! fjall as an ordered key-value engine.
 
 use crate::directory::Directory;
-use crate::disk::Disk;
+use crate::disk::{self, Disk};
 use crate::home::Home;
 use crate::journal::{PREVIOUS, name_previous};
 use crate::read::Reader;
@@ -199,7 +199,10 @@ impl Drop for FjallEngine {
 fn named(error: OpenError, directory: &Directory) -> OpenError {
     match error {
         OpenError::Damaged { path, why } => match culprit::damaged_file(&directory.data()) {
-            Some(file) => OpenError::damaged(&path, format!("{why}, in {}", file.display())),
+            Some(file) => {
+                let file = disk::shown(&path, &directory.data(), &file);
+                OpenError::damaged(&path, format!("{why}, in {}", file.display()))
+            }
             None => OpenError::damaged(&path, why),
         },
         error => error,

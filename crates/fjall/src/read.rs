@@ -143,7 +143,7 @@ impl Reader<'_> {
         let handle = Handle::decode(&entry.value);
         let handle = handle.ok_or_else(|| Failure::Damage("the handle of its value is damaged".to_owned()))?;
         let path = handle.path(self.table.path());
-        let in_file = |failure: Failure| failure.at(&format!(", in {}", path.display()));
+        let in_file = |failure: Failure| failure.at(&format!(", in {}", self.disk.shown(&path).display()));
         match handle.is_confirmed(&path, key) {
             Ok(true) => {}
             Ok(false) => {
@@ -193,7 +193,7 @@ impl Reader<'_> {
                 let has_bad_block = table.range((from.clone(), to.clone())).any(|entry| entry.is_err());
                 has_bad_block || !culprit::has_index(&table.path)
             });
-            damaged.map(|table| format!(", in {}", table.path.display()))
+            damaged.map(|table| format!(", in {}", self.disk.shown(&table.path).display()))
         };
         catch_unwind(AssertUnwindSafe(find)).ok().flatten().unwrap_or_default()
     }

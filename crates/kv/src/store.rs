@@ -72,7 +72,14 @@ impl<E: OrderedKv> KvStore<E> {
         let engine = self.core.engine.read();
         let engine = engine.as_ref().ok_or_else(closed)?;
         let mut state = self.core.state.lock();
-        let (accepted, committed) = state.accept(engine, prepared)?;
+        let (accepted, committed) = match state.accept(engine, prepared) {
+            // Reading tells first that another handle has taken over.
+            Err(Error::Fenced(why)) if state.closed.is_none() => {
+                self.core.stop_serving(&mut state, &EngineError::Fenced(why.clone()));
+                return Err(Error::Fenced(why));
+            }
+            outcome => outcome?,
+        };
         match accepted.durable {
             true => add_one(&self.core.counts.commits_durable),
             false => add_one(&self.core.counts.commits_relaxed),
