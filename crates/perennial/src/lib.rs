@@ -31,6 +31,23 @@
 //! A container is made once, with `perennial cosmos init URL`. The program proves who it is by the account's key in the
 //! environment variable `PERENNIAL_COSMOS_KEY`, or else by an identity of Entra ID: a managed identity, a workload identity,
 //! or `az login`. A URL holds no secret, for URLs are logged; one that does is refused.
+//!
+//! # When the disk fails
+//!
+//! A store whose disk becomes full or fails says so, and opens itself again once the cause has passed. Programs need not care;
+//! one that would rather exit awaits [`Workflows::closed`]:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = perennial::open("memory:").await?;
+//! let watched = store.clone();
+//! let broken = tokio::spawn(async move { eprintln!("{}", watched.closed().await) });
+//! # store.close().await?;
+//! # broken.await?;
+//! # Ok(())
+//! # }
+//! ```
 
 mod builder;
 #[cfg(feature = "cosmos")]

@@ -141,20 +141,6 @@ impl Workflows {
 
     /// Waits until the store takes no more requests, and tells why. For programs that exit when their store breaks; others
     /// need not care, for the store is opened again once the cause has passed.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use perennial_workflow::{Settings, Workflows};
-    /// # let store = perennial_kv::MemoryStore::open(perennial_kv::Settings::default())?;
-    /// let workflows = Workflows::open(std::sync::Arc::new(store), Settings::default()).await?;
-    /// let watched = workflows.clone();
-    /// let exit = tokio::spawn(async move { eprintln!("{}", watched.closed().await) });
-    /// workflows.close().await?;
-    /// exit.await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub async fn closed(&self) -> Health {
         self.inner.store.stopped().await
     }
