@@ -100,6 +100,14 @@ impl Directory {
         self.lock.check(self.data.as_ref())
     }
 
+    /// The same before a write, where a write could go to another directory that has the name now.
+    pub(crate) fn check_before_write(&self) -> Result<(), EngineError> {
+        match self.data.as_ref().is_some_and(Pinned::is_fixed) {
+            true => Ok(()),
+            false => self.check(),
+        }
+    }
+
     /// Whether the engine has let go of its files.
     pub(crate) fn is_engine_gone(&self) -> bool {
         lock_engine(&self.lock).is_ok()

@@ -39,14 +39,14 @@ impl Home {
         }
     }
 
-    /// Runs a write, which returns how many journals the engine has. It succeeds only if the directory was this process's
-    /// all the time.
+    /// Runs a write, which returns how many journals the engine has. It succeeds only if the directory is still this
+    /// process's afterwards.
     pub(crate) fn write(
         &self,
         write: impl FnOnce(&mut Journals) -> Result<usize, EngineError>,
     ) -> Result<(), EngineError> {
         let mut journals = self.journals.lock().unwrap_or_else(PoisonError::into_inner);
-        self.directory.check()?;
+        self.directory.check_before_write()?;
         let was_sound = std::mem::replace(&mut journals.is_sound, false);
         let count = write(&mut journals)?;
         self.directory.check()?;

@@ -37,18 +37,29 @@ pub(crate) struct Lock {
 /// A folder that is held, by a path that stays right when it is renamed and another takes its name, where the system has
 /// such paths.
 pub(crate) struct Pinned {
+    /// Held and locked, so that no other folder gets its identity.
     folder: Option<File>,
+    identity: Option<Identity>,
     path: PathBuf,
+    is_fixed: bool,
 }
 
 impl Pinned {
     pub(crate) fn open(path: &Path) -> Self {
         let folder = File::open(path).ok();
+        let metadata = folder.as_ref().and_then(|folder| folder.metadata().ok());
         let pinned = folder.as_ref().and_then(pinned_path);
         Self {
+            identity: metadata.as_ref().map(Identity::of),
+            is_fixed: pinned.is_some(),
             path: pinned.unwrap_or_else(|| path.into()),
             folder,
         }
+    }
+
+    /// Whether its path stays right, whatever becomes of its name.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.is_fixed
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -57,10 +68,7 @@ impl Pinned {
 
     /// Whether a path leads to this folder. Unknown where folders cannot be held.
     pub(crate) fn is_at(&self, path: &Path) -> io::Result<bool> {
-        match &self.folder {
-            Some(folder) => is_at(path, Identity::of(&folder.metadata()?)),
-            None => Ok(true),
-        }
+        self.identity.map_or(Ok(true), |identity| is_at(path, identity))
     }
 }
 
