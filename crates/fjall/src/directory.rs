@@ -1,13 +1,13 @@
 //! The directory of a store: whose it is, in which format, and whether everything is there.
 
 use crate::files::{create_private_folder, sync_folder};
-use crate::lock::{LOCK_FILE, Lock, Pinned, lock_engine};
+use crate::lock::{Held, LOCK_FILE, Lock, Pinned, lock_engine};
 use crate::making::{self, DATA, FORMAT_FILE, UNFINISHED_FILE};
 use crate::recovery::Recovery;
 use crate::{FORMAT, OpenError, manifest};
 use perennial_kv::EngineError;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub(crate) struct Directory {
     /// What the journals of a store that is not new hold.
     pub(crate) recovery: Option<Recovery>,
     /// The engine's own lock, until the engine takes it.
-    engine_lock: Option<File>,
+    engine_lock: Option<Held>,
     /// The folder of the database.
     data: Option<Pinned>,
     pub(crate) lock: Lock,

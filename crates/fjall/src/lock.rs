@@ -30,15 +30,33 @@ pub(crate) struct Lock {
     data: PathBuf,
     is_lost: AtomicBool,
     // Dropped in this order: the claim goes last.
-    file: File,
+    file: Held,
     claim: Claim,
+}
+
+/// A file or folder that is open, and whose lock is released when this is dropped. Closing it is not enough: a child that is
+/// being started at that moment has it open as well.
+pub(crate) struct Held(File);
+
+impl Held {
+    fn try_lock(&self) -> Result<(), TryLockError> {
+        self.0.try_lock()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.unlock() {
+            tracing::debug!(%error, "a lock of a store could not be released");
+        }
+    }
 }
 
 /// A folder that is held, by a path that stays right when it is renamed and another takes its name, where the system has
 /// such paths.
 pub(crate) struct Pinned {
     /// Held and locked, so that no other folder gets its identity.
-    folder: Option<File>,
+    folder: Option<Held>,
     identity: Option<Identity>,
     path: PathBuf,
     is_fixed: bool,
@@ -46,9 +64,9 @@ pub(crate) struct Pinned {
 
 impl Pinned {
     pub(crate) fn open(path: &Path) -> Self {
-        let folder = File::open(path).ok();
-        let metadata = folder.as_ref().and_then(|folder| folder.metadata().ok());
-        let pinned = folder.as_ref().and_then(pinned_path);
+        let folder = File::open(path).ok().map(Held);
+        let metadata = folder.as_ref().and_then(|folder| folder.0.metadata().ok());
+        let pinned = folder.as_ref().and_then(|folder| pinned_path(&folder.0));
         Self {
             identity: metadata.as_ref().map(Identity::of),
             is_fixed: pinned.is_some(),
@@ -104,7 +122,7 @@ impl Lock {
         let root = Pinned::open(&path);
         lock_folder(&path, &root)?;
         let file = lock_file(&path, root.path())?;
-        let identity = Identity::of(&file.metadata().map_err(failed)?);
+        let identity = Identity::of(&file.0.metadata().map_err(failed)?);
         let lock = Self {
             name: path.join(LOCK_FILE),
             data: path.join(DATA),
@@ -172,8 +190,8 @@ impl Lock {
     /// Writes down which process holds the lock. Whoever meets the lock is told; nothing else depends on it.
     fn sign(&self) {
         let sign = || {
-            self.file.set_len(0)?;
-            (&self.file).write_all(format!("{}\n", std::process::id()).as_bytes())
+            self.file.0.set_len(0)?;
+            (&self.file.0).write_all(format!("{}\n", std::process::id()).as_bytes())
         };
         if let Err(error) = sign() {
             tracing::debug!(%error, path = %self.path.display(), "the lock could not be signed");
@@ -181,17 +199,9 @@ impl Lock {
     }
 }
 
-impl Drop for Lock {
-    fn drop(&mut self) {
-        if let Err(error) = self.file.unlock() {
-            tracing::warn!(%error, path = %self.path.display(), "the lock of the store could not be released");
-        }
-    }
-}
-
 /// Locks the directory itself. Systems that cannot do so have the other locks.
 fn lock_folder(path: &Path, root: &Pinned) -> Result<(), OpenError> {
-    match root.folder.as_ref().map(File::try_lock) {
+    match root.folder.as_ref().map(Held::try_lock) {
         None | Some(Ok(())) => Ok(()),
         Some(Err(TryLockError::WouldBlock)) => Err(OpenError::locked(path, holder(path))),
         Some(Err(TryLockError::Error(error))) => {
@@ -201,9 +211,9 @@ fn lock_folder(path: &Path, root: &Pinned) -> Result<(), OpenError> {
     }
 }
 
-fn lock_file(path: &Path, root: &Path) -> Result<File, OpenError> {
+fn lock_file(path: &Path, root: &Path) -> Result<Held, OpenError> {
     let failed = |error| OpenError::failed(path, error);
-    let file = open_lock_file(&root.join(LOCK_FILE)).map_err(failed)?;
+    let file = Held(open_lock_file(&root.join(LOCK_FILE)).map_err(failed)?);
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(OpenError::locked(path, holder(path))),
@@ -233,12 +243,12 @@ fn holder(path: &Path) -> Option<u32> {
 }
 
 /// Takes the engine's own lock, so that nothing is changed while an engine runs that no other lock tells of.
-pub(crate) fn lock_engine(lock: &Lock) -> Result<File, OpenError> {
+pub(crate) fn lock_engine(lock: &Lock) -> Result<Held, OpenError> {
     let opened = OpenOptions::new()
         .read(true)
         .write(true)
         .open(lock.root().join(ENGINE_LOCK));
-    let file = opened.map_err(|error| lock.files().failed(ENGINE_LOCK, error))?;
+    let file = Held(opened.map_err(|error| lock.files().failed(ENGINE_LOCK, error))?);
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(OpenError::locked(lock.path(), None)),
