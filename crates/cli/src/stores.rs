@@ -1,8 +1,9 @@
 //! Opening a store by its URL.
 
+use crate::built;
 use crate::error::CliError;
 use duroxide::providers::Provider;
-use perennial::{Health, Workflows};
+use perennial::{Health, OpenError, Workflows};
 use perennial_store::Store;
 use std::sync::{Arc, LazyLock};
 use tokio::sync::watch;
@@ -28,9 +29,7 @@ impl OpenStore {
         {
             return open_sqlite(url).await;
         }
-        let store = perennial::open(url)
-            .await
-            .map_err(|e| CliError::Store(with_causes(&e)))?;
+        let store = perennial::open(url).await.map_err(refused)?;
         tokio::spawn(watch_over(Workflows::clone(&store)));
         Ok(Self::Perennial(store))
     }
@@ -63,6 +62,13 @@ impl OpenStore {
             #[cfg(feature = "sqlite")]
             Self::Sqlite(_) => Ok(()),
         }
+    }
+}
+
+fn refused(error: OpenError) -> CliError {
+    match error {
+        OpenError::NotBuilt { scheme, feature } => built::lacks(&format!("{scheme:?} stores"), feature),
+        error => CliError::Store(with_causes(&error)),
     }
 }
 
@@ -118,11 +124,8 @@ async fn open_sqlite(_: &str) -> Result<OpenStore, CliError> {
     Err(no_sqlite())
 }
 
-/// The answer of a build that has no SQLite.
+/// The error of a build that has no SQLite.
 #[cfg(not(feature = "sqlite"))]
 pub fn no_sqlite() -> CliError {
-    let how = "cargo run --release -p perennial-cli --features sqlite -- …";
-    CliError::Usage(format!(
-        "this build has no SQLite to compare with; build it in with: {how}"
-    ))
+    built::lacks("SQLite to compare with", "sqlite")
 }

@@ -14,7 +14,9 @@ pub enum OpenError {
         url: String,
     },
     /// The URL names a kind of store that this program was built without.
-    #[error("this program was built without {scheme:?} stores; build it with the cargo feature {feature:?}")]
+    #[error(
+        "this program was built without {scheme:?} stores; add them with: cargo add perennial --features {feature}"
+    )]
     NotBuilt {
         /// The kind.
         scheme: &'static str,

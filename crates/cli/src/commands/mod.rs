@@ -14,4 +14,12 @@ pub enum Command {
     Bench(bench::Arguments),
     #[cfg(feature = "cosmos")]
     Cosmos(cosmos::Arguments),
+    /// Make a store in Azure Cosmos DB, see what it costs, or try it on an emulator (not in this build)
+    #[cfg(not(feature = "cosmos"))]
+    #[command(disable_help_flag = true)]
+    Cosmos {
+        /// Whatever a build with Cosmos DB takes.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }

@@ -1,6 +1,7 @@
 //! `perennial cosmos`: what stores in Azure Cosmos DB need besides a URL.
 
 mod cost;
+#[cfg(feature = "emulator")]
 mod emulator;
 mod estimate;
 mod init;
@@ -40,7 +41,16 @@ pub struct Arguments {
 enum Command {
     Init(init::Arguments),
     Cost(cost::Arguments),
+    #[cfg(feature = "emulator")]
     Emulator(emulator::Arguments),
+    /// Run Microsoft's in-memory emulator on this machine (not in this build)
+    #[cfg(not(feature = "emulator"))]
+    #[command(disable_help_flag = true)]
+    Emulator {
+        /// Whatever a build with the emulator takes.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }
 
 /// Runs the command.
@@ -48,7 +58,10 @@ pub async fn run(arguments: Arguments, output: &mut Output) -> Result<(), CliErr
     match arguments.command {
         Command::Init(arguments) => init::run(arguments, output).await,
         Command::Cost(arguments) => cost::run(arguments, output).await,
+        #[cfg(feature = "emulator")]
         Command::Emulator(arguments) => emulator::run(arguments, output).await,
+        #[cfg(not(feature = "emulator"))]
+        Command::Emulator { .. } => Err(crate::built::lacks("emulator of Cosmos DB", "emulator")),
     }
 }
 
