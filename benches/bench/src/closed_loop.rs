@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 /// How long a single workflow may take before it counts as failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What one run of one case gave.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -86,17 +86,17 @@ impl Runner {
             .await
             .map_err(|e| e.to_string())?;
         let Some(receiver) = receiver else {
-            let status = self.client.wait_for_orchestration(instance, PATIENCE).await;
+            let status = self.client.wait_for_orchestration(instance, TIMEOUT).await;
             return match status.map_err(|e| e.to_string())? {
                 OrchestrationStatus::Completed { .. } => Ok((started, Instant::now())),
                 other => Err(format!("it ended as {other:?}")),
             };
         };
-        match tokio::time::timeout(PATIENCE, receiver).await {
+        match tokio::time::timeout(TIMEOUT, receiver).await {
             Ok(Ok((at, finished))) if finished.completed => Ok((started, at)),
             Ok(Ok((_, finished))) => Err(format!("it failed: {}", finished.output)),
             Ok(Err(_)) => Err("the store was closed meanwhile".into()),
-            Err(_) => Err(format!("it was not finished after {} s", PATIENCE.as_secs())),
+            Err(_) => Err(format!("it was not finished after {} s", TIMEOUT.as_secs())),
         }
     }
 }

@@ -50,7 +50,7 @@ impl Core {
                         continue;
                     }
                     Refusal::Conflict(conflict) if !doubt.may_have_happened => return Err(conflict),
-                    Refusal::Conflict(conflict) => return self.settle(&commit, step, conflict).await,
+                    Refusal::Conflict(conflict) => return self.resolve_conflict(&commit, step, conflict).await,
                     Refusal::Other => why,
                 },
                 Sent::Failed(why) => why,
@@ -66,7 +66,7 @@ impl Core {
     }
 
     /// The condition of a step failed, but an earlier try may be the reason.
-    async fn settle(&self, commit: &Prepared, step: usize, conflict: Error) -> Result<Committed> {
+    async fn resolve_conflict(&self, commit: &Prepared, step: usize, conflict: Error) -> Result<Committed> {
         match self.find(commit).await {
             Ok(Found::Happened(tags)) => Ok(self.committed(commit, tags)),
             // Whatever was met is not there any more: it may have been what this commit created.

@@ -1,10 +1,10 @@
 //! What all operations of a store share.
 
+use crate::counters::Counters;
 use crate::document;
 use crate::doubt::Doubts;
 use crate::lineage::Lineage;
 use crate::settings::Timing;
-use crate::tally::Tally;
 use crate::usage::Meter;
 use azure_core::Uuid;
 use azure_data_cosmos::ContainerClient;
@@ -21,7 +21,7 @@ pub(crate) struct Core {
     pub(crate) container: ContainerClient,
     pub(crate) meter: Meter,
     pub(crate) signals: SignalSender,
-    pub(crate) tally: Tally,
+    pub(crate) counters: Counters,
     pub(crate) doubts: Doubts,
     pub(crate) timing: Timing,
     pub(crate) lineage: Lineage,
@@ -43,7 +43,7 @@ impl Core {
             container,
             meter: Meter::default(),
             signals: SignalSender::new(SIGNALS),
-            tally: Tally::new(&handle),
+            counters: Counters::new(&handle),
             doubts: Doubts::default(),
             timing,
             lineage: Lineage::default(),

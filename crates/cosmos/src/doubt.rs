@@ -7,7 +7,7 @@
 //! first. Else the count is kept in the common document with its time, for who asks meanwhile, and the doubt stays.
 
 use crate::core::Core;
-use crate::tally::{Sums, subtract};
+use crate::counters::{Sums, subtract};
 use crate::totals::{COMMON, Count, OLD_MS, Totals, add, counters};
 use azure_core::http::Etag;
 use azure_data_cosmos::options::ReadConsistencyStrategy;
@@ -57,18 +57,18 @@ impl Core {
     /// Whether totals of these documents may be wrong.
     pub(crate) fn doubt(&self, documents: &[Totals]) -> Option<Doubt> {
         let now_ms = SystemClock.now_ms();
-        let mut others = documents.iter().filter(|document| document.id != self.tally.id);
-        if !self.tally.is_doubtful() && !others.any(|document| document.is_doubtful(now_ms)) {
+        let mut others = documents.iter().filter(|document| document.id != self.counters.id);
+        if !self.counters.is_doubtful() && !others.any(|document| document.is_doubtful(now_ms)) {
             return None;
         }
         let quiet = |document: &Totals| document.settled || !document.is_handle() || document.is_dead(now_ms);
-        let others = || documents.iter().filter(|document| document.id != self.tally.id);
+        let others = || documents.iter().filter(|document| document.id != self.counters.id);
         let mut look = self.doubts.0.lock();
         *look = Look {
             token: look.token + 1,
             tags: tags(others()),
             quiet: others().all(quiet),
-            begun: self.tally.at_rest(),
+            begun: self.counters.at_rest(),
         };
         let common = documents.iter().find(|document| document.id == COMMON);
         let count = common.and_then(|common| common.count.clone());
@@ -84,30 +84,30 @@ impl Core {
     }
 
     /// Takes a count for the totals, if nobody has counted anything since the doubt was told of.
-    pub(crate) async fn settle_doubt(&self, doubt: &Doubt, counted: &Counted) -> Result<bool> {
+    pub(crate) async fn resolve_doubt(&self, doubt: &Doubt, counted: &Counted) -> Result<bool> {
         // Nothing is written to this handle's document meanwhile, and no commit of its own begins to count.
-        let _writing = self.tally.writing.lock().await;
+        let _writing = self.counters.writing.lock().await;
         let documents = self.read_totals(Some(ReadConsistencyStrategy::LatestCommitted)).await?;
-        let others: Vec<&Totals> = documents.iter().filter(|one| one.id != self.tally.id).collect();
+        let others: Vec<&Totals> = documents.iter().filter(|one| one.id != self.counters.id).collect();
         let begun = {
             let look = self.doubts.0.lock();
             let is_same = look.token == doubt.token && look.quiet && look.tags == tags(others.iter().copied());
             look.begun.filter(|_| is_same)
         };
-        let is_settled = match begun {
+        let is_resolved = match begun {
             Some(begun) => self.replace(begun, &documents, &others, counted).await?,
             None => false,
         };
-        if !is_settled {
+        if !is_resolved {
             self.keep_count(&documents, counted).await?;
         }
-        Ok(is_settled)
+        Ok(is_resolved)
     }
 
     /// Makes the count the common totals, and every other document part of it. Each is deleted at the version that was seen,
     /// so nothing happens if somebody wrote one meanwhile.
     async fn replace(&self, begun: u64, documents: &[Totals], others: &[&Totals], counted: &Counted) -> Result<bool> {
-        let Some(own) = self.tally.shut(begun) else {
+        let Some(own) = self.counters.shut(begun) else {
             return Ok(false);
         };
         let handles: Vec<&&Totals> = others.iter().filter(|one| one.is_handle()).collect();
@@ -124,17 +124,17 @@ impl Core {
             batch.delete(&document.id, Etag::from(document.etag.clone().unwrap_or_default()));
         }
         if let Some(etag) = own.etag {
-            batch.delete(&self.tally.id, etag);
+            batch.delete(&self.counters.id, etag);
         }
         match self.apply(batch.0).await {
             Ok(_) => {
-                self.tally.left(&own.sums);
+                self.counters.left(&own.sums);
                 Ok(true)
             }
             Err(error) => {
                 tracing::debug!(%error, "a count could not replace the totals; another will");
                 if !own.was_settled {
-                    self.tally.open();
+                    self.counters.open();
                 }
                 Ok(false)
             }

@@ -38,6 +38,7 @@ mod body;
 mod commit;
 mod container;
 mod core;
+mod counters;
 mod document;
 mod doubt;
 mod due;
@@ -59,7 +60,6 @@ mod runs;
 mod scan;
 mod settings;
 mod store;
-mod tally;
 mod totals;
 mod usage;
 

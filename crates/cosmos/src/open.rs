@@ -21,7 +21,7 @@ pub async fn open(account: Account, settings: Settings) -> Result<CosmosStore, O
     let container = within(&account, &settings, connect(&account, &settings)).await?;
     Ok(CosmosStore::new(
         Core::new(container, Timing::of(&settings)),
-        settings.tally_interval,
+        settings.counters_interval,
     ))
 }
 

@@ -85,7 +85,7 @@ pub(crate) struct Prepared {
     pub(crate) steps: Vec<Step>,
     /// How many operations the caller's commit has.
     pub(crate) ops: usize,
-    pub(crate) tally: Vec<(Counter, i64)>,
+    pub(crate) counters: Vec<(Counter, i64)>,
     /// The queues that it puts records into.
     pub(crate) lanes: Vec<Lane>,
 }
@@ -100,7 +100,7 @@ pub(crate) fn prepare(commit: Commit, id: String, lineage: &Lineage) -> Result<P
         partition: partition.map_or_else(String::new, |partition| names::partition(partition.as_str()).encoded),
         steps: Vec::with_capacity(commit.ops.len()),
         ops: commit.ops.len(),
-        tally: commit.tally,
+        counters: commit.counters,
         lanes: Vec::new(),
     };
     let mut bytes = 0;

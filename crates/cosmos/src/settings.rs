@@ -27,10 +27,10 @@ pub struct Settings {
     /// Regions to go to, nearest first, by the names that Azure gives them. Empty is the account's own order.
     pub preferred_regions: Vec<String>,
     /// How often totals are written, if they have changed.
-    pub tally_interval: Duration,
+    pub counters_interval: Duration,
     /// After how long without a change this handle's totals are marked as complete. A process that dies before makes others
     /// count anew: those who ask for totals, half a minute later at the earliest.
-    pub tally_settling: Duration,
+    pub counters_idle: Duration,
     /// Whether the certificate of an emulator on this machine may be self-signed. Of any other server it never may.
     pub trust_local_emulator: bool,
 }
@@ -41,8 +41,8 @@ impl Default for Settings {
             call_timeout: Duration::from_secs(10),
             consistency: Consistency::Session,
             preferred_regions: Vec::new(),
-            tally_interval: Duration::from_secs(5),
-            tally_settling: Duration::from_secs(60),
+            counters_interval: Duration::from_secs(5),
+            counters_idle: Duration::from_secs(60),
             trust_local_emulator: false,
         }
     }
@@ -61,13 +61,13 @@ const LATE: u32 = 6;
 impl Timing {
     pub(crate) fn of(settings: &Settings) -> Self {
         Self {
-            interval: settings.tally_interval,
-            settling: settings.tally_settling,
+            interval: settings.counters_interval,
+            settling: settings.counters_idle,
         }
     }
 
     /// How long nothing must have changed before totals are settled.
-    pub(crate) fn settle_ms(self) -> u64 {
+    pub(crate) fn idle_ms(self) -> u64 {
         u64::try_from(self.settling.as_millis()).unwrap_or(u64::MAX)
     }
 

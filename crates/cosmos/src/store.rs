@@ -2,7 +2,7 @@
 
 use crate::core::Core;
 use crate::prepare::{LIMITS, Prepared, prepare};
-use crate::{Run, Usage, tally};
+use crate::{Run, Usage, counters};
 use async_trait::async_trait;
 use perennial_store::{
     Commit, Committed, Counted, Counter, Cursor, Doubt, DuePage, DueQuery, Error, Key, Limits, ListFilter, ListPage,
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// * What this handle has written, it reads. What others have written it may read late where the account's consistency
 ///   is Session or weaker; a commit's conditions always see the truth, and what is read after a commit is at least as
 ///   new as that.
-/// * [`tally`](Store::tally) is exact for commits of this handle and of those that were closed; of others it lags a few
+/// * [`counters`](Store::counters) is exact for commits of this handle and of those that were closed; of others it lags a few
 ///   seconds. What a process counted in the last seconds before it was killed is missing:
 ///   [`totals`](Store::totals) tells of that within a minute and a half, and [`settle`](Store::settle) takes a count.
 /// * [`signals`](Store::signals) tell of this handle's commits only.
@@ -32,9 +32,9 @@ pub struct CosmosStore {
 }
 
 impl CosmosStore {
-    pub(crate) fn new(core: Core, tally_interval: std::time::Duration) -> Self {
+    pub(crate) fn new(core: Core, counters_interval: std::time::Duration) -> Self {
         let core = Arc::new(core);
-        tally::keep(&core, tally_interval);
+        counters::keep(&core, counters_interval);
         Self { core }
     }
 
@@ -59,7 +59,7 @@ impl std::fmt::Debug for CosmosStore {
 
 /// Makes a commit and tells whom it concerns.
 async fn run(core: Arc<Core>, mut prepared: Prepared) -> Result<Committed> {
-    let counted = std::mem::take(&mut prepared.tally);
+    let counted = std::mem::take(&mut prepared.counters);
     let lanes = std::mem::take(&mut prepared.lanes);
     let committed = match counted.is_empty() {
         true => core.apply(prepared).await?,
@@ -144,7 +144,7 @@ impl Store for CosmosStore {
         ask(self.core.list_records(filter, after, limit)).await
     }
 
-    async fn tally(&self) -> Result<Vec<(Counter, i64)>> {
+    async fn counters(&self) -> Result<Vec<(Counter, i64)>> {
         self.core.check_open()?;
         ask(self.core.totals()).await.map(|totals| totals.sums)
     }
@@ -154,9 +154,9 @@ impl Store for CosmosStore {
         ask(self.core.totals()).await
     }
 
-    async fn settle(&self, doubt: &Doubt, counted: &Counted) -> Result<bool> {
+    async fn resolve_doubt(&self, doubt: &Doubt, counted: &Counted) -> Result<bool> {
         let _running = self.core.start().await?;
-        self.core.settle_doubt(doubt, counted).await
+        self.core.resolve_doubt(doubt, counted).await
     }
 
     fn signals(&self) -> Signals {
@@ -165,7 +165,7 @@ impl Store for CosmosStore {
 
     async fn close(&self) -> Result<()> {
         match self.core.shut().await {
-            true => self.core.leave_tally().await,
+            true => self.core.leave_counters().await,
             false => Ok(()),
         }
     }

@@ -1,11 +1,11 @@
 //! Reading and writing the documents of totals.
 
 use crate::core::Core;
+use crate::counters::{Counters, Counting, Sums, Unwritten};
 use crate::due::skipped;
 use crate::prepare::{Action, Prepared, Step};
 use crate::query::{Sql, Want};
 use crate::runs::{KEPT, Run, together};
-use crate::tally::{Counting, Sums, Tally, Unwritten};
 use azure_core::http::Etag;
 use azure_data_cosmos::FeedScope;
 use azure_data_cosmos::options::ReadConsistencyStrategy;
@@ -70,12 +70,13 @@ impl Core {
     /// Everybody's totals.
     pub(crate) async fn totals(&self) -> Result<perennial_store::Totals> {
         let documents = self.read_totals(None).await?;
-        let is_gone = self.tally.etag().is_some() && !documents.iter().any(|document| document.id == self.tally.id);
+        let is_gone =
+            self.counters.etag().is_some() && !documents.iter().any(|document| document.id == self.counters.id);
         if is_gone {
-            self.tally.moved();
+            self.counters.moved();
         }
-        let mut sums = self.tally.sums();
-        for document in documents.iter().filter(|document| document.id != self.tally.id) {
+        let mut sums = self.counters.sums();
+        for document in documents.iter().filter(|document| document.id != self.counters.id) {
             add(&mut sums, &document.totals);
         }
         let doubt = self.doubt(&documents);
@@ -99,10 +100,10 @@ impl Core {
     fn run(&self) -> Option<Run> {
         Run::new(
             &self.handle,
-            self.tally.began_ms,
+            self.counters.began_ms,
             SystemClock.now_ms(),
             &self.meter.snapshot(),
-            self.tally.grown(),
+            self.counters.grown(),
         )
     }
 
@@ -130,33 +131,33 @@ impl Core {
     /// written stops no commit.
     pub(crate) async fn begin_counting(&self) -> Counting<'_> {
         loop {
-            if let Some(counting) = self.tally.begin() {
+            if let Some(counting) = self.counters.begin() {
                 return counting;
             }
-            let _writing = self.tally.writing.lock().await;
-            if let Err(error) = self.write(|tally| tally.opening()).await {
+            let _writing = self.counters.writing.lock().await;
+            if let Err(error) = self.write(|counters| counters.opening()).await {
                 tracing::debug!(%error, "the totals could not be written; if this process dies now, they are wrong");
             }
-            self.tally.open();
+            self.counters.open();
         }
     }
 
     /// Writes this handle's sums, if they have changed, and that they are complete, if they have not for long.
-    pub(crate) async fn write_tally(&self) -> Result<()> {
-        let _writing = self.tally.writing.lock().await;
+    pub(crate) async fn write_counters(&self) -> Result<()> {
+        let _writing = self.counters.writing.lock().await;
         self.write_own().await
     }
 
     /// The same, for who may write.
     async fn write_own(&self) -> Result<()> {
-        let quiet_ms = self.timing.settle_ms();
-        self.write(|tally| tally.unwritten(quiet_ms)).await
+        let quiet_ms = self.timing.idle_ms();
+        self.write(|counters| counters.unwritten(quiet_ms)).await
     }
 
     /// Writes this handle's document until it holds what it should.
-    async fn write(&self, what: impl Fn(&Tally) -> Option<Unwritten>) -> Result<()> {
+    async fn write(&self, what: impl Fn(&Counters) -> Option<Unwritten>) -> Result<()> {
         for _ in 0..TRIES {
-            let Some(unwritten) = what(&self.tally) else {
+            let Some(unwritten) = what(&self.counters) else {
                 return Ok(());
             };
             let mut batch = self.batch();
@@ -165,7 +166,7 @@ impl Core {
             match self.apply(batch.0).await {
                 Ok(committed) => {
                     let tag = committed.version(0).and_then(|version| version.as_text());
-                    self.tally.wrote(
+                    self.counters.wrote(
                         unwritten.sums,
                         tag.map(|tag| Etag::from(tag.to_owned())),
                         unwritten.settled,
@@ -183,17 +184,17 @@ impl Core {
     async fn look_for_own(&self, reason: ConflictReason) -> Result<()> {
         if reason != ConflictReason::Missing {
             let documents = self.read_totals(Some(ReadConsistencyStrategy::LatestCommitted)).await?;
-            if let Some(own) = documents.into_iter().find(|document| document.id == self.tally.id) {
-                self.tally.wrote(own.totals, own.etag.map(Etag::from), own.settled);
+            if let Some(own) = documents.into_iter().find(|document| document.id == self.counters.id) {
+                self.counters.wrote(own.totals, own.etag.map(Etag::from), own.settled);
                 return Ok(());
             }
         }
-        self.tally.moved();
+        self.counters.moved();
         Ok(())
     }
 
     fn own_document(&self, batch: &Batch, unwritten: &Unwritten) -> Totals {
-        let mut document = batch.document(&self.tally.id, unwritten.sums.clone());
+        let mut document = batch.document(&self.counters.id, unwritten.sums.clone());
         document.settled = unwritten.settled;
         document.doubt = unwritten.doubt;
         document.until = (!unwritten.settled).then(|| document.written.saturating_add(self.timing.vouch_ms()));
@@ -202,14 +203,14 @@ impl Core {
     }
 
     /// Adds this handle's sums to those of the handles that have left, and deletes its document.
-    pub(crate) async fn leave_tally(&self) -> Result<()> {
-        let _writing = self.tally.writing.lock().await;
+    pub(crate) async fn leave_counters(&self) -> Result<()> {
+        let _writing = self.counters.writing.lock().await;
         let Some(run) = self.run() else {
             return Ok(());
         };
         match self.leave_sums(&run).await {
             // What it has cost is worth knowing, and no reason to fail.
-            Err(error) if self.tally.sums().is_empty() => {
+            Err(error) if self.counters.sums().is_empty() => {
                 tracing::debug!(%error, "what this process has cost could not be written down");
                 Ok(())
             }
@@ -220,19 +221,19 @@ impl Core {
     async fn leave_sums(&self, run: &Run) -> Result<()> {
         let mut consistency = None;
         for _ in 0..TRIES {
-            let sums = self.tally.sums();
+            let sums = self.counters.sums();
             let documents = self.read_totals(consistency).await?;
             let mut batch = self.batch();
-            batch.add_to_common(&documents, &sums, [run.clone()], !self.tally.is_doubtful())?;
-            if let Some(etag) = self.tally.etag() {
-                batch.delete(&self.tally.id, etag);
+            batch.add_to_common(&documents, &sums, [run.clone()], !self.counters.is_doubtful())?;
+            if let Some(etag) = self.counters.etag() {
+                batch.delete(&self.counters.id, etag);
             }
             match self.apply(batch.0).await {
                 Ok(_) => {
-                    self.tally.left(&sums);
+                    self.counters.left(&sums);
                     return Ok(());
                 }
-                Err(Error::Conflict { op: 1, .. }) => self.tally.moved(),
+                Err(Error::Conflict { op: 1, .. }) => self.counters.moved(),
                 // Others have written since. A replica that lags would tell the same once more.
                 Err(Error::Conflict { .. }) => consistency = Some(ReadConsistencyStrategy::LatestCommitted),
                 Err(error) => return Err(error),
@@ -246,7 +247,7 @@ impl Core {
     async fn gather(&self, documents: Vec<Totals>) {
         let old = SystemClock.now_ms().saturating_sub(OLD_MS);
         let is_left =
-            |document: &&Totals| document.id != COMMON && document.id != self.tally.id && document.written < old;
+            |document: &&Totals| document.id != COMMON && document.id != self.counters.id && document.written < old;
         let left: Vec<&Totals> = documents.iter().filter(is_left).take(MANY).collect();
         if left.is_empty() {
             return;
@@ -280,7 +281,7 @@ impl Core {
             partition: PARTITION.to_owned(),
             steps: Vec::new(),
             ops: 0,
-            tally: Vec::new(),
+            counters: Vec::new(),
             lanes: Vec::new(),
         })
     }

@@ -16,7 +16,7 @@ pub struct Spent {
     pub units: f64,
 }
 
-/// What a handle has cost so far, by operation: `commit`, `resolve`, `get`, `scan`, `due`, `list`, `tally`.
+/// What a handle has cost so far, by operation: `commit`, `resolve`, `get`, `scan`, `due`, `list`, `counters`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Usage {
     /// Each operation that was done.

@@ -9,7 +9,7 @@ use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long an open waits for a handle of this process of which nobody knows whether it is being dropped.
-const PATIENCE: Duration = Duration::from_secs(3);
+const DROP_TIMEOUT: Duration = Duration::from_secs(3);
 
 static CLAIMED: LazyLock<Mutex<HashMap<Identity, Use>>> = LazyLock::new(Mutex::default);
 static CHANGED: Condvar = Condvar::new();
@@ -62,7 +62,7 @@ impl Claim {
         let mut claimed = claimed();
         loop {
             let (waited, timeout) = CHANGED
-                .wait_timeout_while(claimed, PATIENCE, is_open)
+                .wait_timeout_while(claimed, DROP_TIMEOUT, is_open)
                 .unwrap_or_else(PoisonError::into_inner);
             if timeout.timed_out() {
                 return None;

@@ -22,7 +22,7 @@ fn places(length: u64, stride: usize) -> impl Iterator<Item = u64> {
 }
 
 #[derive(Default, Debug)]
-struct Tally {
+struct Counters {
     flips: usize,
     refused: usize,
     whole: usize,
@@ -31,7 +31,7 @@ struct Tally {
     most: usize,
 }
 
-impl Tally {
+impl Counters {
     async fn flip(&mut self, original: &Original, file: &std::path::Path, at: u64) {
         let copy = original.copy();
         flip(&copy.path().join(file), at, 1 << (at % 8));
@@ -53,21 +53,21 @@ impl Tally {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flipped_byte_of_a_blob_file_harms_one_record_or_refuses_the_store() {
     let original = Original::make().await;
-    let mut tally = Tally::default();
+    let mut counters = Counters::default();
     let stride = stride(9_973);
     for file in original.files("blobs") {
         for at in places(original.length(&file), stride) {
-            tally.flip(&original, &file, at).await;
+            counters.flip(&original, &file, at).await;
         }
     }
-    println!("blob files: {tally:?}");
-    assert!(tally.harmed > 0 && tally.most == 1, "{tally:?}");
+    println!("blob files: {counters:?}");
+    assert!(counters.harmed > 0 && counters.most == 1, "{counters:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flipped_byte_of_a_values_header_harms_that_record() {
     let original = Original::make().await;
-    let mut tally = Tally::default();
+    let mut counters = Counters::default();
     let large = original
         .written
         .keys()
@@ -79,29 +79,29 @@ async fn a_flipped_byte_of_a_values_header_harms_that_record() {
     for key in large.step_by(step) {
         let (file, start) = original.value_of(key);
         for at in start..start + 38 {
-            tally.flip(&original, &file, at as u64).await;
+            counters.flip(&original, &file, at as u64).await;
         }
     }
-    println!("headers: {tally:?}");
+    println!("headers: {counters:?}");
     // What the engine never looks at is the sequence number, of 8 bytes.
     assert!(
-        tally.refused == 0 && tally.most == 1 && tally.whole * 38 <= tally.flips * 8,
-        "{tally:?}"
+        counters.refused == 0 && counters.most == 1 && counters.whole * 38 <= counters.flips * 8,
+        "{counters:?}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flipped_byte_of_a_table_harms_one_block_or_refuses_the_store() {
     let original = Original::make().await;
-    let mut tally = Tally::default();
+    let mut counters = Counters::default();
     let stride = stride(97);
     for file in original.files("tables") {
         for at in places(original.length(&file), stride) {
-            tally.flip(&original, &file, at).await;
+            counters.flip(&original, &file, at).await;
         }
     }
-    println!("tables: {tally:?}");
-    assert!(tally.harmed > 0, "{tally:?}");
+    println!("tables: {counters:?}");
+    assert!(counters.harmed > 0, "{counters:?}");
 }
 
 /// The records whose values are in one blob file, and where that is.

@@ -46,7 +46,7 @@ async fn format_1_opens_and_holds_what_was_written() {
         ..ListFilter::kind("instance")
     };
     assert_eq!(store.list(&completed, None, 100).await.unwrap().entries.len(), 10);
-    assert_eq!(store.tally().await.unwrap(), [(Counter::new("started"), 20)]);
+    assert_eq!(store.counters().await.unwrap(), [(Counter::new("started"), 20)]);
 
     let head = Key::new(partition(0), RecordId::of("head"));
     let version = store.get(&head).await.unwrap().unwrap().version;

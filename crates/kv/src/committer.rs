@@ -68,13 +68,13 @@ impl<E: OrderedKv> Core<E> {
     pub(crate) fn write(&self, engine: &E, group: &mut [Accepted]) -> std::result::Result<(), EngineError> {
         let mut written = self.written.lock();
         let mut batch = merge(group);
-        let has_tally = group.iter().any(|commit| !commit.tally.is_empty());
+        let has_counters = group.iter().any(|commit| !commit.counters.is_empty());
         for commit in group.iter() {
-            meta::add(&mut written.group.totals, &commit.tally);
+            meta::add(&mut written.group.totals, &commit.counters);
             written.group.last = commit.seq;
         }
         // Only readers beside a committer thread ask which commits the engine holds.
-        if has_tally || (!batch.is_empty() && !engine.inline()) {
+        if has_counters || (!batch.is_empty() && !engine.inline()) {
             batch.push(written.group.write());
         }
         let is_durable = group.iter().any(|commit| commit.durable);

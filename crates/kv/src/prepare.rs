@@ -39,7 +39,7 @@ pub(crate) struct PreparedOp {
 /// A commit that obeys the limits, in bytes.
 pub(crate) struct Prepared {
     pub(crate) ops: Vec<PreparedOp>,
-    pub(crate) tally: Vec<(Counter, i64)>,
+    pub(crate) counters: Vec<(Counter, i64)>,
     pub(crate) durability: Durability,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn prepare(commit: Commit, limits: &Limits, key_limit: usize) -> Resu
     check_keys(&ops, key_limit)?;
     Ok(Prepared {
         ops,
-        tally: commit.tally,
+        counters: commit.counters,
         durability: commit.durability,
     })
 }

@@ -148,9 +148,9 @@ impl Store for Handle {
         self.store.list(filter, after, limit).await
     }
 
-    async fn tally(&self) -> Result<Vec<(Counter, i64)>> {
+    async fn counters(&self) -> Result<Vec<(Counter, i64)>> {
         self.check()?;
-        self.store.tally().await
+        self.store.counters().await
     }
 
     fn signals(&self) -> Signals {

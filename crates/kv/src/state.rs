@@ -29,7 +29,7 @@ pub(crate) struct Accepted {
     pub(crate) seq: u64,
     pub(crate) writes: Vec<Write>,
     pub(crate) changes: Vec<Change>,
-    pub(crate) tally: Vec<(Counter, i64)>,
+    pub(crate) counters: Vec<(Counter, i64)>,
     pub(crate) durable: bool,
     /// Whether readers see it already.
     pub(crate) published: bool,
@@ -176,7 +176,7 @@ impl State {
             self.relaxed.insert(change.key.clone(), relaxed);
             publish_place(&mut self.due, &mut self.damaged, change, &mut lanes);
         }
-        meta::add(&mut self.totals, &accepted.tally);
+        meta::add(&mut self.totals, &accepted.counters);
         accepted.published = true;
         lanes
     }
@@ -202,7 +202,7 @@ impl State {
             }
         }
         if !accepted.published {
-            meta::add(&mut self.totals, &accepted.tally);
+            meta::add(&mut self.totals, &accepted.counters);
         }
     }
 

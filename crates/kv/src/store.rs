@@ -127,7 +127,7 @@ impl<E: OrderedKv> KvStore<E> {
     }
 
     /// Waits until every relaxed commit that was answered is in the engine.
-    async fn settle(&self) -> Result<()> {
+    async fn flush_relaxed(&self) -> Result<()> {
         let receiver = {
             let mut state = self.core.state.lock();
             if state.relaxed.is_empty() || state.closed.is_some() {
@@ -230,11 +230,11 @@ impl<E: OrderedKv> Store for KvStore<E> {
 
     async fn list(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<ListPage> {
         add_one(&self.core.counts.lists);
-        self.settle().await?;
+        self.flush_relaxed().await?;
         self.core.list(filter, after, limit)
     }
 
-    async fn tally(&self) -> Result<Vec<(Counter, i64)>> {
+    async fn counters(&self) -> Result<Vec<(Counter, i64)>> {
         if self.core.engine.read().is_none() {
             return Err(closed());
         }

@@ -5,7 +5,7 @@
 use futures::FutureExt;
 use perennial_kv::{MemoryDisk, MemoryStore, Settings, Stats, Table};
 use perennial_store::{
-    Commit, Draft, DueQuery, Error, Health, Key, Lane, Op, Order, Partition, Patient, Place, RecordId, Store,
+    Commit, Draft, DueQuery, Error, Health, Key, Lane, Op, Order, Partition, Place, RecordId, RetryStore, Store,
     SystemClock,
 };
 use std::sync::Arc;
@@ -74,7 +74,7 @@ fn a_failed_write_is_an_unknown_outcome_and_the_end_of_the_handle() {
 fn a_commit_that_broke_the_store_stays_unknown_when_it_is_tried_again() {
     let disk = MemoryDisk::default();
     let store = Arc::new(open(&disk));
-    let patient = Patient::new(store.clone(), SystemClock::shared(), Duration::from_secs(4));
+    let patient = RetryStore::new(store.clone(), SystemClock::shared(), Duration::from_secs(4));
     disk.fail_writes("no space left on device");
     let outcome = patient.commit(put("a")).now_or_never().unwrap();
     assert!(matches!(outcome, Err(Error::UnknownOutcome(_))), "{outcome:?}");

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 
 /// So long that the store keeps it in a blob file.
 const LARGE: usize = 100_000;
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An opened store, without a runtime.
 struct Bed {
@@ -86,7 +86,7 @@ impl Bed {
 
     async fn assert_end(&self, instances: &[String], length: usize) {
         for instance in instances {
-            let ended = self.client.wait_for_orchestration(instance, PATIENCE).await.unwrap();
+            let ended = self.client.wait_for_orchestration(instance, TIMEOUT).await.unwrap();
             let OrchestrationStatus::Completed { output, .. } = ended else {
                 panic!("{instance} ended as {ended:?}");
             };

@@ -81,9 +81,9 @@ impl Store for Distant {
         self.request("list".to_string()).await;
         self.inner.list(filter, after, limit).await
     }
-    async fn tally(&self) -> Result<Vec<(Counter, i64)>> {
+    async fn counters(&self) -> Result<Vec<(Counter, i64)>> {
         self.request("tally".to_string()).await;
-        self.inner.tally().await
+        self.inner.counters().await
     }
     fn signals(&self) -> Signals {
         self.inner.signals()

@@ -54,7 +54,7 @@ pub struct Commit {
     /// The operations; on most stores all in one partition, see [`crate::Limits::partitions_per_commit`].
     pub ops: Vec<Op>,
     /// Totals to add to.
-    pub tally: Vec<(Counter, i64)>,
+    pub counters: Vec<(Counter, i64)>,
     /// When to answer.
     pub durability: Durability,
 }
@@ -76,7 +76,7 @@ impl Commit {
     #[must_use]
     pub fn count(mut self, counter: Counter, delta: i64) -> Self {
         if delta != 0 {
-            self.tally.push((counter, delta));
+            self.counters.push((counter, delta));
         }
         self
     }

@@ -13,6 +13,7 @@
 //! | [`Listing`] | attributes by which records are found without knowing their keys |
 //! | [`Slot`] | one of 256 buckets of partitions, to spread work over processes |
 
+mod chunked;
 pub mod clock;
 mod commit;
 #[cfg(feature = "conformance")]
@@ -24,9 +25,8 @@ mod health;
 mod key;
 mod limits;
 mod list;
-mod patient;
 mod record;
-mod roomy;
+mod retry;
 mod runtime;
 mod signal;
 mod slot;
@@ -34,6 +34,7 @@ mod stamp;
 mod store;
 mod totals;
 
+pub use chunked::{ChunkedStore, Swept, chunk_lane};
 pub use clock::{Clock, SystemClock};
 pub use commit::{Commit, Committed, Durability, Op};
 pub use due::{DuePage, DueQuery, Topics};
@@ -43,9 +44,8 @@ pub use health::{Health, HealthReporter, HealthWatch, Outage};
 pub use key::{Key, Partition, RecordId};
 pub use limits::Limits;
 pub use list::{Cursor, ListFilter, ListPage, Listed, RecordPage};
-pub use patient::Patient;
 pub use record::{Counter, Draft, Lane, Listing, Order, Place, Record, Version};
-pub use roomy::{Roomy, Swept, parts_lane};
+pub use retry::RetryStore;
 pub use runtime::on_one_runtime;
 pub use signal::{Signal, SignalSender, Signals};
 pub use slot::{SLOTS, Slot, SlotSet};

@@ -122,16 +122,16 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// The totals that commits have added up. Exact on exclusive stores; on shared ones it may lag.
-    async fn tally(&self) -> Result<Vec<(Counter, i64)>>;
+    async fn counters(&self) -> Result<Vec<(Counter, i64)>>;
 
     /// The same, and whether they may be wrong for good. On exclusive stores they never are.
     async fn totals(&self) -> Result<Totals> {
-        self.tally().await.map(Totals::certain)
+        self.counters().await.map(Totals::certain)
     }
 
     /// Takes a count for the totals, whatever they were, if that is safe: if nobody else has added to them since
     /// [`totals`](Store::totals) told of the doubt. Whether it was; if not, the count is told with the doubt until the next one.
-    async fn settle(&self, doubt: &Doubt, counted: &Counted) -> Result<bool> {
+    async fn resolve_doubt(&self, doubt: &Doubt, counted: &Counted) -> Result<bool> {
         let _ = (doubt, counted);
         Ok(false)
     }

@@ -1,6 +1,6 @@
 //! The engine: what every operation works with.
 
-use crate::admin::condemn;
+use crate::admin::two_phase_delete;
 use crate::board::{Board, Body, ClaimId, Pin, Subject};
 use crate::budget::{Budget, Share};
 use crate::chores::Housekeeper;
@@ -9,17 +9,17 @@ use crate::instance::{self, Cache, Snapshot, Trust};
 use crate::meters::Meters;
 use crate::mutation::{self, Mutation};
 use crate::order::Sequencer;
-use crate::outbox::{Lines, Outbox};
+use crate::outbox::{KeyedMutex, Outbox};
 use crate::records::head::Head;
+use crate::records::lanes::LaneLayout;
 use crate::records::partition;
-use crate::records::queues::Queues;
 use crate::records::work::Activity;
 use crate::redo;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::spawn::Spawner;
 use duroxide::providers::{ProviderError, WorkItem};
-use perennial_store::{Clock, Commit, Committed, Error, Order, Patient, Result, Roomy, Sharing, Slot, Store};
+use perennial_store::{ChunkedStore, Clock, Commit, Committed, Error, Order, Result, RetryStore, Sharing, Slot, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -29,7 +29,7 @@ use tracing::warn;
 pub struct Engine {
     pub store: Arc<dyn Store>,
     /// The same, as what keeps the parts of large bodies.
-    pub parts: Arc<Roomy>,
+    pub parts: Arc<ChunkedStore>,
     pub board: Arc<Board>,
     pub cache: Cache,
     pub clock: Arc<dyn Clock>,
@@ -39,13 +39,13 @@ pub struct Engine {
     pub held: Arc<Budget>,
     pub settings: Settings,
     pub closed: AtomicBool,
-    /// How the queues are laid out.
-    pub queues: Queues,
+    /// How the lanes are laid out.
+    pub lanes: LaneLayout,
     /// What is needed where many processes share the store.
     pub shared: Option<Shared>,
     pub outbox: Outbox,
     /// Who rolls turns of an instance forward, one at a time.
-    pub rolling: Lines,
+    pub rolling: KeyedMutex,
     pub housekeeper: Housekeeper,
     /// Starts tasks that nobody waits for.
     pub spawner: Spawner,
@@ -78,7 +78,7 @@ pub fn deadline(now_ms: u64, poll: Duration) -> u64 {
 pub const BREATHER: Duration = Duration::from_millis(500);
 
 /// How long a store that fails for the moment is waited for: less than the runtime's shortest lease.
-pub const PATIENCE: Duration = Duration::from_secs(4);
+pub const RETRY_FOR: Duration = Duration::from_secs(4);
 
 impl Engine {
     pub fn new(store: Arc<dyn Store>, settings: Settings, clock: Arc<dyn Clock>) -> Self {
@@ -86,8 +86,8 @@ impl Engine {
         let shared = (store.sharing() == Sharing::Shared).then(|| Shared::new(&settings));
         // Told in every token and in the names of staged parts, so that those of another opening are not taken for ours.
         let epoch = shared.as_ref().map_or_else(|| store.epoch(), |shared| shared.seed);
-        let patient = Arc::new(Patient::new(store, Arc::clone(&clock), PATIENCE));
-        let parts = Arc::new(Roomy::new(patient, Arc::clone(&clock), epoch));
+        let retrying = Arc::new(RetryStore::new(store, Arc::clone(&clock), RETRY_FOR));
+        let parts = Arc::new(ChunkedStore::new(retrying, Arc::clone(&clock), epoch));
         Self {
             board: Arc::new(Board::new(
                 Arc::clone(&clock),
@@ -99,7 +99,11 @@ impl Engine {
             orders: shared
                 .as_ref()
                 .map_or_else(Sequencer::default, |shared| Sequencer::of_process(shared.seed)),
-            queues: if shared.is_some() { Queues::One } else { Queues::Two },
+            lanes: if shared.is_some() {
+                LaneLayout::Combined
+            } else {
+                LaneLayout::Split
+            },
             shared,
             spawner: Spawner::new(&*clock),
             store: Arc::clone(&parts) as Arc<dyn Store>,
@@ -110,14 +114,14 @@ impl Engine {
             settings,
             closed: AtomicBool::new(false),
             outbox: Outbox::default(),
-            rolling: Lines::default(),
+            rolling: KeyedMutex::default(),
             housekeeper: Housekeeper::default(),
             counting: Arc::default(),
         }
     }
 
     /// What marks the ids of this process's records, where many processes share the store.
-    pub fn tag(&self) -> Option<&str> {
+    pub fn process_id(&self) -> Option<&str> {
         self.shared.as_ref().map(|shared| &*shared.owner)
     }
 
@@ -218,10 +222,10 @@ impl Engine {
                 redo::finish(self, &partition).await?;
                 continue;
             }
-            if snapshot.head().is_some_and(|head| head.condemned.is_some()) {
+            if snapshot.head().is_some_and(|head| head.deletion.is_some()) {
                 return Ok(snapshot);
             }
-            if self.shared.is_some() && !self.is_settled(instance, &snapshot).await? {
+            if self.shared.is_some() && !self.is_consistent(instance, &snapshot).await? {
                 continue;
             }
             let involved = self.board.lock().0.is_involved(instance);
@@ -230,7 +234,7 @@ impl Engine {
     }
 
     /// Whether nobody changed an instance while it was read: its head and the rest of it would not belong together.
-    async fn is_settled(&self, instance: &str, snapshot: &Snapshot) -> Result<bool> {
+    async fn is_consistent(&self, instance: &str, snapshot: &Snapshot) -> Result<bool> {
         let Some((_, version)) = &snapshot.head else {
             return Ok(true);
         };
@@ -252,8 +256,8 @@ impl Engine {
 
     /// What is deleted is gone, even if something is left of it.
     pub async fn unless_deleted(&self, instance: &str, snapshot: Arc<Snapshot>) -> Result<Arc<Snapshot>> {
-        match snapshot.head().and_then(|head| head.condemned.as_ref()) {
-            Some(mark) if condemn::is_decided(self, instance, mark).await? => Ok(Arc::default()),
+        match snapshot.head().and_then(|head| head.deletion.as_ref()) {
+            Some(mark) if two_phase_delete::is_decided(self, instance, mark).await? => Ok(Arc::default()),
             _ => Ok(snapshot),
         }
     }

@@ -63,11 +63,11 @@ pub enum Mutation {
     /// A turn that is larger than a commit is simply several commits.
     SplitCommit,
     /// The head does not tell which messages were consumed.
-    ForgetHeard,
+    ForgetConsumed,
     /// What is another process's is left to it for ever.
     LeaveToOwners,
     /// A message that is taken out of a head gets no record.
-    LoseEnclosed,
+    LoseInline,
     /// What is pending of a turn is not done by who finds it.
     LoseStaged,
     /// An instance is handed out on a claim that is not written.

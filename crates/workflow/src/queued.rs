@@ -1,8 +1,8 @@
 //! Messages and activities on their way into a queue: what a commit creates and what the board is told afterwards.
 
-use crate::board::{Body, Letter, Sort, Task};
+use crate::board::{Body, MessageKind, QueuedActivity, QueuedMessage};
 use crate::engine::Engine;
-use crate::records::head::Enclosed;
+use crate::records::head::InlineMessage;
 use crate::records::work::Activity;
 use crate::records::{message, work};
 use duroxide::providers::WorkItem;
@@ -10,15 +10,15 @@ use perennial_store::{Committed, Durability, Key, Op, Order, Place, RecordId, Re
 use std::sync::Arc;
 
 /// The largest message that goes into a head.
-const ENCLOSED_BYTES: usize = 1 << 13;
+const INLINE_BYTES: usize = 1 << 13;
 
 /// A message that a commit creates, before its version is known.
-pub struct Post {
+pub struct NewMessage {
     pub instance: Arc<str>,
     pub id: RecordId,
     pub order: Order,
     pub due_ms: u64,
-    pub sort: Sort,
+    pub sort: MessageKind,
     pub body: Body,
     /// How large its record is.
     bytes: usize,
@@ -26,21 +26,21 @@ pub struct Post {
     pub op: usize,
 }
 
-impl Post {
+impl NewMessage {
     /// Prepares a message and the operation that creates it.
     pub fn new(engine: &Engine, item: WorkItem, due_ms: u64, op: usize) -> Result<Option<(Self, Op)>> {
         let Some(instance) = message::target(&item).map(Arc::<str>::from) else {
             return Ok(None);
         };
         let order = engine.next_order();
-        let id = message::id(order, engine.tag());
+        let id = message::id(order, engine.process_id());
         let place = Place {
-            lane: engine.queues.turn(),
+            lane: engine.lanes.turn(),
             order,
             due_ms,
         };
         let draft = message::draft(&instance, &id, &item, place, 0, None)?;
-        let sort = Sort::of(&item);
+        let sort = MessageKind::of(&item);
         let bytes = draft.body.len();
         let body = engine.body(item, bytes);
         Ok(Some((
@@ -59,10 +59,10 @@ impl Post {
     }
 
     /// The message as the head of its instance may hold it in place of a record: if it is small, and ready.
-    pub fn enclosed(&self) -> Option<Arc<Enclosed>> {
+    pub fn inline(&self) -> Option<Arc<InlineMessage>> {
         let Body::Held(item, _) = &self.body else { return None };
-        (self.bytes <= ENCLOSED_BYTES && self.due_ms == 0).then(|| {
-            Arc::new(Enclosed {
+        (self.bytes <= INLINE_BYTES && self.due_ms == 0).then(|| {
+            Arc::new(InlineMessage {
                 id: self.id.as_str().to_string(),
                 order: self.order.0,
                 item: Arc::clone(item),
@@ -71,8 +71,8 @@ impl Post {
     }
 
     /// The message as it stands on the board once it is stored.
-    pub fn letter(&self, version: Version) -> Letter {
-        Letter {
+    pub fn queued(&self, version: Version) -> QueuedMessage {
+        QueuedMessage {
             id: self.id.clone(),
             version,
             due_ms: self.due_ms,
@@ -81,7 +81,7 @@ impl Post {
             old: false,
             certain: true,
             since: None,
-            enclosed: false,
+            inline: false,
             sort: self.sort,
             body: self.body.clone(),
             from: None,
@@ -90,7 +90,7 @@ impl Post {
 }
 
 /// An activity that a commit creates, before its version is known.
-pub struct Offer {
+pub struct NewActivity {
     pub order: Order,
     pub key: Key,
     pub activity: Activity,
@@ -103,7 +103,7 @@ pub struct Offer {
     pub foreign: bool,
 }
 
-impl Offer {
+impl NewActivity {
     /// Prepares an activity and the operation that creates it, claimed for a worker of this process until `reserved_ms`
     /// if that is not 0; `None` for items that are not activities.
     pub fn new(engine: &Engine, item: WorkItem, op: usize, reserved_ms: u64) -> Result<Option<(Self, Op)>> {
@@ -111,13 +111,13 @@ impl Offer {
             return Ok(None);
         };
         let order = engine.next_order();
-        let key = work::key(&activity, order, engine.tag());
+        let key = work::key(&activity, order, engine.process_id());
         let place = Place {
-            lane: engine.queues.work(activity.tag.as_ref()),
+            lane: engine.lanes.work(activity.tag.as_ref()),
             order,
             due_ms: reserved_ms,
         };
-        let owner = engine.tag().filter(|_| reserved_ms > 0);
+        let owner = engine.process_id().filter(|_| reserved_ms > 0);
         let draft = work::draft(key.clone(), &item, place, u32::from(owner.is_some()), owner)?;
         let body = match owner {
             // It is about to be handed out.
@@ -140,8 +140,8 @@ impl Offer {
     }
 
     /// The activity as it stands on the board once it is stored.
-    pub fn task(&self, version: Version) -> Task {
-        Task {
+    pub fn queued(&self, version: Version) -> QueuedActivity {
+        QueuedActivity {
             key: self.key.clone(),
             version,
             activity: self.activity.clone(),

@@ -1,13 +1,13 @@
 //! Opening and leaving a store: what is only in memory is rebuilt at the one and written down at the other.
 
-use crate::board::{Letter, Sort, Task};
+use crate::board::{MessageKind, QueuedActivity, QueuedMessage};
 use crate::chores;
 use crate::engine::Engine;
 use crate::mutation::{self, Mutation};
 use crate::outbox;
 use crate::records::envelope::Envelope;
 use crate::records::work::Activity;
-use crate::records::{instance_of, message, queues};
+use crate::records::{instance_of, lanes, message};
 use crate::redo;
 use perennial_store::{
     Commit, Draft, DueQuery, Error, Key, Lane, Limits, Op, Order, Partition, Place, Record, RecordId, Result, Sharing,
@@ -41,7 +41,7 @@ pub async fn recover(engine: &Arc<Engine>) -> Result<()> {
     // If nobody can tell, the worst is assumed.
     let clean = if_readable(engine.store.get(&clean_marker()).await)?.is_some();
     let mut found = 0;
-    for lane in [Cow::Borrowed(queues::TURN), Cow::Borrowed(queues::WORK)] {
+    for lane in [Cow::Borrowed(lanes::TURN), Cow::Borrowed(lanes::WORK)] {
         let set_aside = Topics::These {
             topics: BTreeSet::from([Arc::from(&*lane)]),
             default: false,
@@ -118,7 +118,7 @@ enum Queued {
 
 fn sort(lane: &str, envelope: Envelope, key: &Key) -> Result<Queued> {
     let activity = Activity::of(&envelope.item);
-    match (lane == queues::WORK, activity) {
+    match (lane == lanes::WORK, activity) {
         (true, Some(activity)) => Ok(Queued::Activity(envelope, activity)),
         (false, None) => Ok(Queued::Message(envelope)),
         _ => Err(Error::Corrupt(format!("record {key} is in the wrong queue"))),
@@ -133,7 +133,7 @@ fn put_on_board(engine: &Engine, record: Record, queued: Queued, clean: bool) {
     match queued {
         Queued::Message(envelope) => {
             let instance: Arc<str> = Arc::from(instance_of(&record.key.partition));
-            let letter = Letter {
+            let queued = QueuedMessage {
                 id: record.key.id,
                 version: record.version,
                 due_ms: place.due_ms,
@@ -142,17 +142,17 @@ fn put_on_board(engine: &Engine, record: Record, queued: Queued, clean: bool) {
                 old: true,
                 certain: false,
                 since: None,
-                enclosed: false,
-                sort: Sort::of(&envelope.item),
+                inline: false,
+                sort: MessageKind::of(&envelope.item),
                 body: engine.body(envelope.item, bytes),
                 from: envelope.from.map(|from| outbox::origin(engine, from)),
             };
             let pin = engine.known_pin(&instance);
             let (mut board, now_ms) = engine.board.lock();
-            board.post(&instance, place.order, letter, pin, now_ms);
+            board.post(&instance, place.order, queued, pin, now_ms);
         }
         Queued::Activity(envelope, activity) => {
-            let task = Task {
+            let queued = QueuedActivity {
                 key: record.key,
                 version: record.version,
                 activity,
@@ -165,7 +165,7 @@ fn put_on_board(engine: &Engine, record: Record, queued: Queued, clean: bool) {
                 foreign: false,
             };
             let (mut board, now_ms) = engine.board.lock();
-            board.offer(place.order, task, now_ms);
+            board.offer(place.order, queued, now_ms);
         }
     }
 }
@@ -200,8 +200,8 @@ pub async fn quarantine(engine: &Engine, record: Record, place: Place, lane: &st
 /// Puts a record that was set aside back into its queue.
 async fn release(engine: &Engine, mut record: Record, place: Place, queued: &Queued) -> Result<Record> {
     let lane = match queued {
-        Queued::Message(_) => engine.queues.turn(),
-        Queued::Activity(_, activity) => engine.queues.work(activity.tag.as_ref()),
+        Queued::Message(_) => engine.lanes.turn(),
+        Queued::Activity(_, activity) => engine.lanes.work(activity.tag.as_ref()),
     };
     let place = Place { lane, ..place };
     let draft = Draft::new(record.key.clone(), record.body.clone()).placed(place.clone());
@@ -219,15 +219,15 @@ async fn release(engine: &Engine, mut record: Record, place: Place, queued: &Que
 pub async fn leave(engine: &Engine) -> Result<()> {
     let mut counts: Vec<(Key, u32)> = {
         let (board, _) = engine.board.lock();
-        let letters = board
+        let queued_messages = board
             .turns()
             .unnoted()
-            .map(|(instance, _, letter)| (message::key(instance, &letter.id), letter.attempts));
-        let tasks = board
+            .map(|(instance, _, queued)| (message::key(instance, &queued.id), queued.attempts));
+        let queued_activities = board
             .work()
             .unnoted()
-            .map(|(_, task)| (task.key.clone(), task.attempts));
-        letters.chain(tasks).collect()
+            .map(|(_, queued)| (queued.key.clone(), queued.attempts));
+        queued_messages.chain(queued_activities).collect()
     };
     counts.sort_unstable();
     let mut ops = Vec::with_capacity(counts.len() + 1);

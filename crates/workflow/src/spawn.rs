@@ -55,7 +55,7 @@ impl Spawner {
     }
 
     fn spawn_on(self, handle: &Handle, future: BoxFuture<'static, ()>) {
-        handle.spawn(Task {
+        handle.spawn(QueuedActivity {
             future: Some(future),
             spawner: self,
         });
@@ -73,12 +73,12 @@ impl Spawner {
 }
 
 /// A future that moves to the process's own runtime if it is dropped before its end.
-struct Task {
+struct QueuedActivity {
     future: Option<BoxFuture<'static, ()>>,
     spawner: Spawner,
 }
 
-impl Future for Task {
+impl Future for QueuedActivity {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -94,7 +94,7 @@ impl Future for Task {
     }
 }
 
-impl Drop for Task {
+impl Drop for QueuedActivity {
     fn drop(&mut self) {
         if let Some(future) = self.future.take() {
             self.spawner.rescue(future);

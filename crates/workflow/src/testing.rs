@@ -32,7 +32,7 @@ pub fn max_attempts(workflows: &Workflows, instance: &str) -> u32 {
     engine.board.lock().0.turns().max_attempts(instance) + deliveries.unwrap_or_default()
 }
 
-/// Queues a message whose body is `body`, readable or not.
+/// LaneLayout a message whose body is `body`, readable or not.
 pub async fn plant_message(workflows: &Workflows, instance: &str, body: &'static [u8]) -> Result<()> {
     let order = workflows.engine().next_order();
     plant(
@@ -40,7 +40,7 @@ pub async fn plant_message(workflows: &Workflows, instance: &str, body: &'static
         message::key(instance, &message::id(order, None)),
         body,
         Place {
-            lane: workflows.engine().queues.turn(),
+            lane: workflows.engine().lanes.turn(),
             order,
             due_ms: 0,
         },
@@ -48,7 +48,7 @@ pub async fn plant_message(workflows: &Workflows, instance: &str, body: &'static
     .await
 }
 
-/// Queues an activity whose body is `body`, readable or not.
+/// LaneLayout an activity whose body is `body`, readable or not.
 pub async fn plant_activity(workflows: &Workflows, instance: &str, body: &'static [u8]) -> Result<()> {
     let order = workflows.engine().next_order();
     let key = Key::new(partition(instance), work::root().number(1).number(1).number(order.0));
@@ -57,7 +57,7 @@ pub async fn plant_activity(workflows: &Workflows, instance: &str, body: &'stati
         key,
         body,
         Place {
-            lane: workflows.engine().queues.work(None),
+            lane: workflows.engine().lanes.work(None),
             order,
             due_ms: 0,
         },
@@ -74,7 +74,7 @@ async fn plant(workflows: &Workflows, key: Key, body: &'static [u8], place: Plac
         )]))
         .await?;
     match engine.store.get(&key).await? {
-        // The lookout of a runtime that runs may be faster.
+        // The poller of a runtime that runs may be faster.
         Some(record) => match recover::admit(&engine, record, true).await {
             Err(perennial_store::Error::Conflict { .. }) if engine.shared.is_some() => Ok(()),
             outcome => outcome,

@@ -1,6 +1,6 @@
 //! The handle that programs hold: an engine on a store, and a new engine after the store broke.
 
-use crate::engine::{Engine, PATIENCE, later};
+use crate::engine::{Engine, RETRY_FOR, later};
 use crate::error::from_store;
 use crate::settings::Settings;
 use crate::{recover, shared};
@@ -165,7 +165,7 @@ impl Workflows {
                 return Ok(Arc::clone(&current.engine));
             }
         }
-        let deadline_ms = later(self.inner.clock.now_ms(), PATIENCE);
+        let deadline_ms = later(self.inner.clock.now_ms(), RETRY_FOR);
         let current = self.working(deadline_ms).await;
         current
             .map(|current| current.engine)

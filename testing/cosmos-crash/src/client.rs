@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a workflow may take to do what it must: all workers may be frozen or dead for a while.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How often the store is asked for what has no signal.
 const GLANCE: Duration = Duration::from_millis(50);
@@ -57,7 +57,7 @@ impl Driver {
             }
             _ => {}
         }
-        self.client.wait_for_orchestration(&instance, PATIENCE).await?;
+        self.client.wait_for_orchestration(&instance, TIMEOUT).await?;
         let mut found = Vec::new();
         for id in self.client.get_instance_tree(&instance).await?.all_ids {
             let gathered = Instance::gather(&self.client, &*self.store, &id).await?;
@@ -76,7 +76,7 @@ impl Driver {
             }
             Ok(())
         };
-        let waited = tokio::time::timeout(PATIENCE, wait).await;
+        let waited = tokio::time::timeout(TIMEOUT, wait).await;
         waited.map_err(|_| "it never waited for its event")?
     }
 }

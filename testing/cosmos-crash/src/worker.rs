@@ -35,8 +35,8 @@ pub struct Orders {
 pub async fn open(account: Account, ahead_ms: u64) -> Result<Arc<Workflows>, Failure> {
     let settings = perennial_cosmos::Settings {
         // Short, so that a dead worker's totals are soon in doubt.
-        tally_interval: Duration::from_secs(1),
-        tally_settling: Duration::from_secs(2),
+        counters_interval: Duration::from_secs(1),
+        counters_idle: Duration::from_secs(2),
         ..perennial_cosmos::Settings::default()
     };
     let store = perennial_cosmos::open(account, settings).await?;

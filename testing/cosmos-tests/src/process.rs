@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime as Threads};
 
 /// How long something is waited for that must happen.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A process among those that share a container.
 pub struct Process {
@@ -114,13 +114,13 @@ impl Process {
 
     /// Waits for a workflow to complete and returns its output.
     pub async fn output(&self, instance: &str) -> String {
-        self.output_within(instance, PATIENCE).await
+        self.output_within(instance, TIMEOUT).await
     }
 
     /// The same, for as long as it is given.
-    pub async fn output_within(&self, instance: &str, patience: Duration) -> String {
+    pub async fn output_within(&self, instance: &str, timeout: Duration) -> String {
         let name = instance.to_owned();
-        let wait = |client: Client| async move { client.wait_for_orchestration(&name, patience).await };
+        let wait = |client: Client| async move { client.wait_for_orchestration(&name, timeout).await };
         match self.ask(wait).await {
             Ok(OrchestrationStatus::Completed { output, .. }) => output,
             Ok(other) => panic!("{instance:?} should have completed, but is {other:?}"),

@@ -41,10 +41,10 @@ impl Crowd {
         let all = self.room.requests_since(before.total);
         let count = |is: &dyn Fn(&Entry) -> bool| all.iter().filter(|entry| is(entry)).count();
         let is_poll = |entry: &Entry| entry.partition.is_none() && entry.kind == Kind::Query;
-        let is_tally = |entry: &Entry| entry.partition.as_ref().is_some_and(|name| name.contains("%tally"));
+        let is_counters = |entry: &Entry| entry.partition.as_ref().is_some_and(|name| name.contains("%tally"));
         Spent {
-            besides: count(&|entry| !is_poll(entry) && !is_tally(entry)),
-            writes: count(&|entry| entry.kind == Kind::Batch && !is_tally(entry)),
+            besides: count(&|entry| !is_poll(entry) && !is_counters(entry)),
+            writes: count(&|entry| entry.kind == Kind::Batch && !is_counters(entry)),
             polls: count(&is_poll),
             lost: count(&|entry| matches!(entry.status, 207 | 409 | 412)),
             ru: all.iter().map(|entry| entry.ru).sum(),

@@ -8,12 +8,12 @@ use perennial_store::Store;
 use std::time::{Duration, Instant};
 
 /// Longer than it takes to notice a death and to count, by far.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 async fn hurried() -> Room {
     let mut room = Room::new().await;
-    room.settings.tally_interval = Duration::from_millis(200);
-    room.settings.tally_settling = Duration::from_millis(400);
+    room.settings.counters_interval = Duration::from_millis(200);
+    room.settings.counters_idle = Duration::from_millis(400);
     room
 }
 
@@ -60,7 +60,7 @@ async fn truth(process: &Process) -> Numbers {
 
 /// Asks until the numbers are right, and fails if they never are.
 async fn comes_right(room: &Room, process: &Process, expected: Numbers) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let found = told(process).await;
         let certain = room.store().await.totals().await.unwrap().doubt.is_none();
@@ -117,10 +117,10 @@ async fn they_come_right_after_a_process_was_killed_at_work() {
     let before = room.counts();
     assert_eq!(told(&successor).await, expected);
     let asked = room.requests_since(before.total);
-    let tally = asked
+    let counters = asked
         .iter()
         .filter(|entry| entry.partition.as_deref() == Some("[\"%tally\"]"));
-    assert!(tally.count() <= 2, "{}", room.log_since(before.total));
+    assert!(counters.count() <= 2, "{}", room.log_since(before.total));
     successor.stop().await;
     let later = Process::client(&room).await;
     assert_eq!(told(&later).await, expected);
@@ -165,7 +165,7 @@ async fn while_others_work_they_are_those_of_a_moment() {
     let client = Process::client(&room).await;
     let mut number = 0;
     // The death is noticed while the other works without a pause.
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while room.store().await.totals().await.unwrap().doubt.is_none() {
         assert!(Instant::now() < deadline, "nobody noticed");
         number += 1;

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 const OPEN: usize = 2;
 
 /// How long a workflow may take to do what it must.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often the store is asked for what has no signal.
 const GLANCE: Duration = Duration::from_millis(4);
@@ -165,10 +165,10 @@ impl Driver {
             }
             _ => {}
         }
-        self.client.wait_for_orchestration(&instance, PATIENCE).await?;
+        self.client.wait_for_orchestration(&instance, TIMEOUT).await?;
         if case.kind == Kind::Detach {
             self.client
-                .wait_for_orchestration(&named_child(&instance), PATIENCE)
+                .wait_for_orchestration(&named_child(&instance), TIMEOUT)
                 .await?;
         }
         self.ledger.append(&Line::Finished(instance));
@@ -242,7 +242,7 @@ impl Driver {
             }
             Ok(())
         };
-        tokio::time::timeout(PATIENCE, wait)
+        tokio::time::timeout(TIMEOUT, wait)
             .await
             .map_err(|_| format!("waited in vain until {what}"))?
     }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::{Backend, Program};
 
 /// How long a scenario waits for something that must happen.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a whole scenario may take before it counts as hung.
 const SCENARIO_LIMIT: Duration = Duration::from_secs(120);
@@ -151,18 +151,18 @@ impl Harness {
 
     /// Waits for an instance to end, one way or the other.
     pub async fn ended(&self, instance: &str) -> OrchestrationStatus {
-        self.ended_within(instance, PATIENCE * self.backend.slowness()).await
+        self.ended_within(instance, TIMEOUT * self.backend.slowness()).await
     }
 
     /// Waits for an instance to end, for as long as it is given.
-    pub async fn ended_within(&self, instance: &str, patience: Duration) -> OrchestrationStatus {
-        match self.client().wait_for_orchestration(instance, patience).await {
+    pub async fn ended_within(&self, instance: &str, timeout: Duration) -> OrchestrationStatus {
+        match self.client().wait_for_orchestration(instance, timeout).await {
             Ok(status) => status,
             Err(error) => {
                 let history = self.kinds(instance).await;
                 let last = &history[history.len().saturating_sub(12)..];
                 let events = history.len();
-                panic!("{instance:?} did not end in {patience:?} ({error}); its last of {events} events: {last:?}")
+                panic!("{instance:?} did not end in {timeout:?} ({error}); its last of {events} events: {last:?}")
             }
         }
     }
@@ -188,9 +188,9 @@ impl Harness {
     where
         F: Future<Output = bool>,
     {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !ready().await {
-            assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain until {what}");
+            assert!(Instant::now() < deadline, "waited {TIMEOUT:?} in vain until {what}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }

@@ -18,7 +18,7 @@ pub enum Operation {
     /// Records by attributes.
     List,
     /// Totals.
-    Tally,
+    Counters,
 }
 
 /// What goes wrong.
@@ -71,7 +71,7 @@ impl Fault {
     }
 
     /// What can go wrong on a store that belongs to one process, as the sweep uses it: slow beyond every lease, out
-    /// for most of the engine's patience.
+    /// for most of the engine's timeout.
     pub const ALONE: &'static [Self] = Self::SHARED.split_at(9).0;
 
     /// What can go wrong on a store that many share: last what cannot on the others.
@@ -170,9 +170,9 @@ fn slowness(chance: &mut fastrand::Rng) -> u64 {
 
 /// How often each fault met each operation.
 #[derive(Clone, Debug, Default)]
-pub struct Tally(BTreeMap<(&'static str, Operation), u64>);
+pub struct Counters(BTreeMap<(&'static str, Operation), u64>);
 
-impl Tally {
+impl Counters {
     /// Counts one.
     pub fn count(&mut self, fault: Fault, operation: Operation) {
         *self.0.entry((fault.name(), operation)).or_default() += 1;
@@ -191,10 +191,10 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for Counters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use Operation::{Commit, Due, Get, List, Scan, Tally};
-        let operations = [Commit, Get, Scan, Due, List, Tally];
+        use Operation::{Commit, Counters, Due, Get, List, Scan};
+        let operations = [Commit, Get, Scan, Due, List, Counters];
         write!(f, "{:<14}", "fault")?;
         for operation in operations {
             write!(f, "{:>10}", format!("{operation:?}").to_lowercase())?;

@@ -49,9 +49,9 @@ pub const MUTATIONS: &[Broken] = &[
     (Mutation::DeliverTwice, Kind::Shared, Where::Seed(9)),
     (Mutation::NoTombstone, Kind::Shared, Where::Seed(9)),
     (Mutation::SplitCommit, Kind::Shared, Where::Seed(125)),
-    (Mutation::ForgetHeard, Kind::Shared, Where::Seed(470)),
+    (Mutation::ForgetConsumed, Kind::Shared, Where::Seed(470)),
     (Mutation::LeaveToOwners, Kind::Shared, Where::Seed(518)),
-    (Mutation::LoseEnclosed, Kind::Shared, Where::Seed(3)),
+    (Mutation::LoseInline, Kind::Shared, Where::Seed(3)),
     (Mutation::SkipClaim, Kind::Shared, Where::Seed(0)),
     (Mutation::HangOnClose, Kind::Shared, Where::Seed(0)),
 ];

@@ -26,7 +26,7 @@ fn one(config: &Config, trace: bool) -> ExitCode {
         outcome.violations.len(),
         outcome.processes,
         outcome.calls,
-        outcome.tally.total()
+        outcome.counters.total()
     );
     if outcome.violations.is_empty() {
         ExitCode::SUCCESS
@@ -68,7 +68,7 @@ fn every_fault(kind: Kind, only: &str, threads: usize) -> ExitCode {
         "{:>6} runs, {} failed\n{}",
         swept.total(),
         swept.failed.len(),
-        swept.tally
+        swept.counters
     );
     for (what, violation) in &swept.failed {
         println!("{what}: {violation:.600}");

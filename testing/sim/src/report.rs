@@ -1,7 +1,7 @@
 //! Many seeds, and what came of them.
 
 use crate::config::Kind;
-use crate::fault::Tally;
+use crate::fault::Counters;
 use crate::run::{Outcome, run};
 use parking_lot::Mutex;
 use perennial_store::{Clock, SystemClock};
@@ -21,7 +21,7 @@ pub struct Report {
     /// How many calls their stores had.
     pub calls: u64,
     /// What went wrong by design.
-    pub tally: Tally,
+    pub counters: Counters,
     /// Seeds that failed, and how.
     pub failed: Vec<(Kind, u64, Vec<String>)>,
 }
@@ -58,7 +58,7 @@ impl Report {
         self.seeds += 1;
         self.processes += u64::from(outcome.processes);
         self.calls += outcome.calls;
-        self.tally.add(&outcome.tally);
+        self.counters.add(&outcome.counters);
         if !outcome.violations.is_empty() {
             self.failed.push((kind, seed, outcome.violations));
         }
@@ -75,9 +75,9 @@ impl fmt::Display for Report {
             self.seeds as f64 * 1_000.0 / self.took_ms as f64,
             self.processes,
             self.calls,
-            self.tally.total(),
+            self.counters.total(),
             self.failed.len()
         )?;
-        write!(f, "{}", self.tally)
+        write!(f, "{}", self.counters)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::clock::WallClock;
 use crate::config::Config;
-use crate::fault::{Fault, Operation, Tally};
+use crate::fault::{Counters, Fault, Operation};
 use crate::life::Life;
 use crate::process::{End, live};
 use crate::scene::Scene;
@@ -23,7 +23,7 @@ pub struct Outcome {
     /// What went wrong by design, by the number of the call.
     pub faults: BTreeMap<u64, Fault>,
     /// The same, counted.
-    pub tally: Tally,
+    pub counters: Counters,
     /// How many calls the store had.
     pub calls: u64,
     /// What they were, before the final checks began.
@@ -48,7 +48,7 @@ pub fn run(config: &Config, trace: bool) -> Outcome {
         violations: std::mem::take(&mut facts.violations),
         trace: facts.take_trace(),
         faults: scene.done(),
-        tally: scene.tally(),
+        counters: scene.counters(),
         calls: scene.calls(),
         operations: scene.operations(),
         processes: facts.process,

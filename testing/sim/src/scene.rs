@@ -3,7 +3,7 @@
 use crate::clock::Time;
 use crate::config::Config;
 use crate::facts::Facts;
-use crate::fault::{Fault, Operation, Tally};
+use crate::fault::{Counters, Fault, Operation};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct Scene {
     operations: Mutex<Vec<Operation>>,
     /// What went wrong, by the number of the call.
     done: Mutex<BTreeMap<u64, Fault>>,
-    tally: Mutex<Tally>,
+    counters: Mutex<Counters>,
 }
 
 impl Scene {
@@ -42,7 +42,7 @@ impl Scene {
             outage_until_ms: AtomicU64::new(0),
             operations: Mutex::default(),
             done: Mutex::default(),
-            tally: Mutex::default(),
+            counters: Mutex::default(),
         })
     }
 
@@ -69,7 +69,7 @@ impl Scene {
         };
         if let Some(fault) = fault {
             self.done.lock().insert(call, fault);
-            self.tally.lock().count(fault, operation);
+            self.counters.lock().count(fault, operation);
         }
         (call, fault)
     }
@@ -117,8 +117,8 @@ impl Scene {
     }
 
     /// What went wrong, counted.
-    pub fn tally(&self) -> Tally {
-        self.tally.lock().clone()
+    pub fn counters(&self) -> Counters {
+        self.counters.lock().clone()
     }
 
     /// Writes a line into the trace, if there is one.

@@ -298,9 +298,14 @@ impl Store for SimStore {
         self.read(Operation::List, what, effect, |_, _| None).await
     }
 
-    async fn tally(&self) -> Result<Vec<(Counter, i64)>> {
-        self.read(Operation::Tally, || "tally".to_owned(), self.inner.tally(), |_, _| None)
-            .await
+    async fn counters(&self) -> Result<Vec<(Counter, i64)>> {
+        self.read(
+            Operation::Counters,
+            || "tally".to_owned(),
+            self.inner.counters(),
+            |_, _| None,
+        )
+        .await
     }
 
     fn signals(&self) -> Signals {

@@ -1,7 +1,7 @@
 //! Every fault at every call: no sampling.
 
 use crate::config::{Config, Kind};
-use crate::fault::{Fault, Operation, Tally};
+use crate::fault::{Counters, Fault, Operation};
 use crate::member::Member;
 use crate::program::{Ending, Flow, Step};
 use crate::run::{Outcome, run};
@@ -220,7 +220,7 @@ pub struct Swept {
     /// How many runs there were, by scenario.
     pub runs: BTreeMap<&'static str, u64>,
     /// What went wrong by design.
-    pub tally: Tally,
+    pub counters: Counters,
     /// Runs that failed: the scenario and what was done to it, and what was seen.
     pub failed: Vec<(String, String)>,
     /// The first of them, to be run again.
@@ -248,7 +248,7 @@ pub fn sweep(scenarios: &[Scenario], threads: usize, most: usize) -> Swept {
                     let outcome = scenario.run(faults);
                     let mut swept = swept.lock();
                     *swept.runs.entry(scenario.name).or_default() += 1;
-                    swept.tally.add(&outcome.tally);
+                    swept.counters.add(&outcome.counters);
                     if let Some(violation) = outcome.violations.into_iter().next() {
                         swept.first.get_or_insert_with(|| scenario.config(faults));
                         swept

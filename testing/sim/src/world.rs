@@ -17,7 +17,7 @@ use duroxide::runtime::Runtime;
 use futures::future::join_all;
 use parking_lot::Mutex;
 use perennial_kv::{Settings, SharedMemory};
-use perennial_store::{Roomy, Store};
+use perennial_store::{ChunkedStore, Store};
 use perennial_workflow::Workflows;
 use std::sync::Arc;
 
@@ -166,7 +166,7 @@ impl World {
     /// A look at the database, past everything that goes wrong, with large bodies put together.
     fn glass(&self, life: &Arc<Life>) -> Arc<dyn Store> {
         let raw: Arc<dyn Store> = Arc::clone(self.database.raw()) as _;
-        Arc::new(Roomy::new(raw, Arc::clone(life) as _, 0))
+        Arc::new(ChunkedStore::new(raw, Arc::clone(life) as _, 0))
     }
 
     fn keep(&self, n: usize, runtime: Arc<Runtime>) {

@@ -5,7 +5,7 @@ use perennial_sim::sweep::{scenarios, sweep};
 
 fn every_fault_is_survived(kind: Kind) {
     let swept = sweep(&scenarios(kind), 2, 5);
-    println!("{} runs: {:?}\n{}", swept.total(), swept.runs, swept.tally);
+    println!("{} runs: {:?}\n{}", swept.total(), swept.runs, swept.counters);
     assert!(swept.failed.is_empty(), "{:#?}", swept.failed);
 }
 

@@ -160,7 +160,7 @@ async fn usage_is_what_the_server_saw() {
     put(&store, draft("p", "a", "1")).await;
     store.get(&key("p", "a")).await.unwrap();
     store.due(&DueQuery::new(&WORK, 5, 10)).await.unwrap();
-    store.tally().await.unwrap();
+    store.counters().await.unwrap();
     let (usage, counts) = (store.usage(), since(&bed, &before));
     assert_eq!(usage.total().requests, counts.total);
     let operations: Vec<_> = usage.by_operation.keys().copied().collect();
@@ -176,13 +176,13 @@ async fn usage_is_what_the_server_saw() {
 #[tokio::test]
 async fn totals_are_written_now_and_then() {
     let mut bed = Bed::new().await;
-    bed.settings.tally_interval = Duration::from_millis(50);
+    bed.settings.counters_interval = Duration::from_millis(50);
     let store = bed.open().await;
     let other = bed.open().await;
     let commit = Commit::new(vec![Op::Put(draft("p", "a", "1"))]).count(Counter::new("n"), 3);
     store.commit(commit).await.unwrap();
     let total = loop {
-        let totals = other.tally().await.unwrap();
+        let totals = other.counters().await.unwrap();
         match totals.first() {
             Some((_, total)) => break *total,
             None => tokio::task::yield_now().await,

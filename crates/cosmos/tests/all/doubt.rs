@@ -13,8 +13,8 @@ const N: Counter = Counter::new("n");
 /// A bed whose handles write every few milliseconds, settle soon, and are soon taken for dead.
 async fn hurried() -> Bed {
     let mut bed = Bed::new().await;
-    bed.settings.tally_interval = Duration::from_millis(20);
-    bed.settings.tally_settling = Duration::from_millis(100);
+    bed.settings.counters_interval = Duration::from_millis(20);
+    bed.settings.counters_idle = Duration::from_millis(100);
     bed
 }
 
@@ -64,10 +64,10 @@ async fn doubt(store: &CosmosStore) -> Doubt {
 }
 
 /// Counts until that settles the doubt: others may have to come to rest first.
-async fn settle(store: &CosmosStore, sum: i64) {
+async fn resolve_doubt(store: &CosmosStore, sum: i64) {
     loop {
         let doubt = doubt(store).await;
-        if store.settle(&doubt, &counted(sum)).await.unwrap() {
+        if store.resolve_doubt(&doubt, &counted(sum)).await.unwrap() {
             return;
         }
         pause().await;
@@ -81,11 +81,11 @@ async fn a_handle_that_dies_at_work_is_noticed_and_a_count_puts_totals_right() {
     count(&keeper, 3).await;
     count(&victim, 5).await;
     drop(victim);
-    settle(&keeper, 8).await;
+    resolve_doubt(&keeper, 8).await;
     let totals = keeper.totals().await.unwrap();
     assert_eq!((totals.sums, totals.doubt), (vec![(N, 8)], None));
     count(&keeper, 1).await;
-    assert_eq!(keeper.tally().await.unwrap(), [(N, 9)]);
+    assert_eq!(keeper.counters().await.unwrap(), [(N, 9)]);
     keeper.close().await.unwrap();
     let later = bed.open().await.totals().await.unwrap();
     assert_eq!((later.sums, later.doubt), (vec![(N, 9)], None));
@@ -95,7 +95,7 @@ async fn a_handle_that_dies_at_work_is_noticed_and_a_count_puts_totals_right() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handle_that_dies_after_its_first_commit_is_noticed() {
     let mut bed = hurried().await;
-    bed.settings.tally_interval = Duration::from_millis(300);
+    bed.settings.counters_interval = Duration::from_millis(300);
     let victim = bed.open().await;
     count(&victim, 5).await;
     drop(victim);
@@ -103,8 +103,8 @@ async fn a_handle_that_dies_after_its_first_commit_is_noticed() {
     assert_eq!(written.len(), 1, "its document was there before the commit");
     assert_eq!(written[0]["settled"], serde_json::Value::Null);
     let keeper = bed.open().await;
-    settle(&keeper, 5).await;
-    assert_eq!(keeper.tally().await.unwrap(), [(N, 5)]);
+    resolve_doubt(&keeper, 5).await;
+    assert_eq!(keeper.counters().await.unwrap(), [(N, 5)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -127,7 +127,7 @@ async fn a_handle_that_dies_at_rest_leaves_no_doubt() {
 async fn a_count_while_others_work_is_told_and_not_believed() {
     let mut bed = hurried().await;
     let (victim, keeper) = (bed.open().await, bed.open().await);
-    bed.settings.tally_settling = Duration::from_secs(3600);
+    bed.settings.counters_idle = Duration::from_secs(3600);
     let busy = bed.open().await;
     count(&victim, 5).await;
     drop(victim);
@@ -135,7 +135,7 @@ async fn a_count_while_others_work_is_told_and_not_believed() {
     let first = doubt(&keeper).await;
     assert_eq!(first.counted, None);
     assert!(
-        !keeper.settle(&first, &counted(6)).await.unwrap(),
+        !keeper.resolve_doubt(&first, &counted(6)).await.unwrap(),
         "the other may count at any moment"
     );
     for store in [&keeper, &busy] {
@@ -143,7 +143,7 @@ async fn a_count_while_others_work_is_told_and_not_believed() {
         assert_eq!(told.counted, Some(counted(6)));
     }
     busy.close().await.unwrap();
-    settle(&keeper, 6).await;
+    resolve_doubt(&keeper, 6).await;
     assert_eq!(
         keeper.totals().await.unwrap(),
         perennial_store::Totals::certain(vec![(N, 6)])
@@ -159,18 +159,18 @@ async fn a_count_is_not_believed_if_somebody_counted_meanwhile() {
     // Another handle.
     let seen = doubt(&keeper).await;
     count(&other, 1).await;
-    assert!(!keeper.settle(&seen, &counted(5)).await.unwrap());
+    assert!(!keeper.resolve_doubt(&seen, &counted(5)).await.unwrap());
     // The same one.
     other.close().await.unwrap();
     let seen = doubt(&keeper).await;
     count(&keeper, 1).await;
-    assert!(!keeper.settle(&seen, &counted(6)).await.unwrap());
+    assert!(!keeper.resolve_doubt(&seen, &counted(6)).await.unwrap());
     // An older doubt.
     let seen = doubt(&keeper).await;
     doubt(&keeper).await;
-    assert!(!keeper.settle(&seen, &counted(7)).await.unwrap());
-    settle(&keeper, 7).await;
-    assert_eq!(keeper.tally().await.unwrap(), [(N, 7)]);
+    assert!(!keeper.resolve_doubt(&seen, &counted(7)).await.unwrap());
+    resolve_doubt(&keeper, 7).await;
+    assert_eq!(keeper.counters().await.unwrap(), [(N, 7)]);
 }
 
 /// A handle that was frozen, and taken for dead, may have its last counts twice: that is noticed, too.
@@ -179,7 +179,7 @@ async fn a_handle_that_was_taken_for_dead_and_goes_on_puts_totals_in_doubt_again
     let mut bed = hurried().await;
     let keeper = bed.open().await;
     // Writes nothing by itself for an hour, and is believed dead at once.
-    bed.settings.tally_interval = Duration::from_secs(3600);
+    bed.settings.counters_interval = Duration::from_secs(3600);
     let frozen = bed.open().await;
     count(&frozen, 5).await;
     let container = bed.container().await;
@@ -187,7 +187,7 @@ async fn a_handle_that_was_taken_for_dead_and_goes_on_puts_totals_in_doubt_again
     open["until"] = 1.into();
     let id = open["id"].as_str().unwrap().to_owned();
     container.replace_item("%tally", &id, open, None).await.unwrap();
-    settle(&keeper, 5).await;
+    resolve_doubt(&keeper, 5).await;
     // It wakes: its five are counted, and it does not know.
     count(&frozen, 2).await;
     let told = frozen.totals().await.unwrap();
@@ -197,8 +197,8 @@ async fn a_handle_that_was_taken_for_dead_and_goes_on_puts_totals_in_doubt_again
         keeper.totals().await.unwrap().doubt.is_some(),
         "it leaves the doubt behind"
     );
-    settle(&keeper, 7).await;
-    assert_eq!(keeper.tally().await.unwrap(), [(N, 7)]);
+    resolve_doubt(&keeper, 7).await;
+    assert_eq!(keeper.counters().await.unwrap(), [(N, 7)]);
 }
 
 /// Whoever finds out later that it happened does not tell this store.
@@ -219,7 +219,7 @@ async fn a_commit_of_unknown_outcome_puts_totals_in_doubt() {
     assert!(matches!(told, Error::UnknownOutcome(_)), "{told}");
     bed.server.faults().reset();
     assert!(store.totals().await.unwrap().doubt.is_some());
-    settle(&store, 2).await;
+    resolve_doubt(&store, 2).await;
     assert_eq!(
         store.totals().await.unwrap(),
         perennial_store::Totals::certain(vec![(N, 2)])
@@ -236,8 +236,8 @@ async fn totals_of_an_earlier_version_are_counted_once() {
     });
     container.create_item("%tally", "common", common, None).await.unwrap();
     let store = bed.open().await;
-    assert_eq!(store.tally().await.unwrap(), [(N, 152)]);
-    settle(&store, 140).await;
+    assert_eq!(store.counters().await.unwrap(), [(N, 152)]);
+    resolve_doubt(&store, 140).await;
     let totals = store.totals().await.unwrap();
     assert_eq!((totals.sums, totals.doubt), (vec![(N, 140)], None));
 }
@@ -246,8 +246,8 @@ async fn totals_of_an_earlier_version_are_counted_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn opening_and_settling_take_one_write_each() {
     let mut bed = Bed::new().await;
-    bed.settings.tally_interval = Duration::from_millis(50);
-    bed.settings.tally_settling = Duration::from_millis(500);
+    bed.settings.counters_interval = Duration::from_millis(50);
+    bed.settings.counters_idle = Duration::from_millis(500);
     let store = bed.open().await;
     let before = bed.server.counts();
     let writes = || bed.server.counts().since(&before).of(Kind::Batch);
@@ -284,7 +284,7 @@ async fn totals_are_right_or_in_doubt_whoever_dies_when() {
                     let totals = handles[at].totals().await.unwrap();
                     if let Some(doubt) = totals.doubt {
                         doubts += 1;
-                        handles[at].settle(&doubt, &counted(truth)).await.unwrap();
+                        handles[at].resolve_doubt(&doubt, &counted(truth)).await.unwrap();
                     }
                 }
                 _ => {
@@ -302,7 +302,7 @@ async fn totals_are_right_or_in_doubt_whoever_dies_when() {
         let totals = handles[0].totals().await.unwrap();
         if totals.doubt.is_some() {
             doubts += 1;
-            settle(&handles[0], truth).await;
+            resolve_doubt(&handles[0], truth).await;
         }
         let totals = handles[0].totals().await.unwrap();
         let sum = totals.sums.iter().map(|(_, sum)| *sum).sum::<i64>();

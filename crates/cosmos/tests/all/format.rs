@@ -54,7 +54,7 @@ async fn a_store_of_format_1_is_read_and_written() {
     assert_eq!(ids, ["head", "timer"]);
     let listed = store.list(&ListFilter::kind("instance"), None, 10).await.unwrap();
     assert_eq!(listed.entries[0].key, key("order 1/é", "head"));
-    let totals = store.tally().await.unwrap();
+    let totals = store.counters().await.unwrap();
     assert_eq!(totals, [(Counter::new("open"), -1), (Counter::new("started"), 23)]);
     let op = Op::Replace(draft("order 1/é", "head", "{}"), head.version);
     store.commit(Commit::new(vec![op])).await.unwrap();

@@ -368,7 +368,7 @@ async fn totals_count_once() {
         store.close().await.unwrap();
         bed.server.faults().reset();
         let store = bed.open().await;
-        assert_eq!(store.tally().await.unwrap(), [(counter.clone(), round * 10)]);
+        assert_eq!(store.counters().await.unwrap(), [(counter.clone(), round * 10)]);
         store.close().await.unwrap();
     }
 }

@@ -135,7 +135,7 @@ async fn compare(memory: &dyn Store, cosmos: &dyn Store, random: &mut Random) {
         listed(cosmos, &filter).await,
         "{filter:?}"
     );
-    assert_eq!(memory.tally().await.unwrap(), cosmos.tally().await.unwrap());
+    assert_eq!(memory.counters().await.unwrap(), cosmos.counters().await.unwrap());
 }
 
 async fn listed(store: &dyn Store, filter: &ListFilter) -> Vec<String> {

@@ -43,7 +43,7 @@ async fn a_run_that_has_ended_is_told_to_who_comes_later() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_goes_on_is_told_now_and_then() {
     let mut bed = Bed::new().await;
-    bed.settings.tally_interval = Duration::from_millis(50);
+    bed.settings.counters_interval = Duration::from_millis(50);
     let (store, other) = (bed.open().await, bed.open().await);
     work(&store, "p", 1).await;
     loop {
@@ -65,7 +65,7 @@ async fn only_the_latest_are_kept_and_who_only_looks_is_none() {
         store.close().await.unwrap();
     }
     let looking = bed.open().await;
-    looking.tally().await.unwrap();
+    looking.counters().await.unwrap();
     looking.close().await.unwrap();
     let runs = bed.open().await.runs().await.unwrap();
     assert_eq!(runs.len(), 16);

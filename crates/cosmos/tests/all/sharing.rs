@@ -100,7 +100,7 @@ async fn who_leaves_adds_up_behind_a_replica_that_lags() {
         ..Options::default()
     })
     .await;
-    bed.settings.tally_interval = Duration::from_secs(3600);
+    bed.settings.counters_interval = Duration::from_secs(3600);
     let counter = Counter::new("n");
     let mut stores = Vec::new();
     for _ in 0..14 {
@@ -118,7 +118,7 @@ async fn who_leaves_adds_up_behind_a_replica_that_lags() {
         closed.unwrap();
     }
     bed.server.replica().unwrap().keep_up().await;
-    assert_eq!(bed.open().await.tally().await.unwrap(), [(counter, 14)]);
+    assert_eq!(bed.open().await.counters().await.unwrap(), [(counter, 14)]);
 }
 
 /// Of two handles, each counts its own and sees the other's; who is killed loses little, who leaves loses nothing.
@@ -126,7 +126,7 @@ async fn who_leaves_adds_up_behind_a_replica_that_lags() {
 async fn totals_of_all_handles_add_up() {
     let mut bed = Bed::new().await;
     // Nothing is written but at the end.
-    bed.settings.tally_interval = Duration::from_secs(3600);
+    bed.settings.counters_interval = Duration::from_secs(3600);
     let counter = Counter::new("n");
     let count = |store: perennial_cosmos::CosmosStore, by: i64| {
         let counter = counter.clone();
@@ -138,7 +138,7 @@ async fn totals_of_all_handles_add_up() {
     let total = |store: perennial_cosmos::CosmosStore| {
         let counter = counter.clone();
         async move {
-            let totals = store.tally().await.unwrap();
+            let totals = store.counters().await.unwrap();
             totals
                 .into_iter()
                 .find(|(name, _)| *name == counter)
@@ -191,7 +191,7 @@ async fn totals_of_handles_that_are_gone_are_put_together() {
     let store = bed.open().await;
     let expected = (0..50).sum::<i64>() + 7;
     for _ in 0..3 {
-        assert_eq!(store.tally().await.unwrap(), [(Counter::new("n"), expected)]);
+        assert_eq!(store.counters().await.unwrap(), [(Counter::new("n"), expected)]);
     }
     let left = totals(&bed).await;
     assert!(left.len() <= 32, "{}", left.len());
@@ -202,7 +202,7 @@ async fn totals_of_handles_that_are_gone_are_put_together() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn totals_that_another_took_over_count_once() {
     let mut bed = Bed::new().await;
-    bed.settings.tally_interval = Duration::from_millis(20);
+    bed.settings.counters_interval = Duration::from_millis(20);
     let store = bed.open().await;
     let container = bed.container().await;
     let count = |by: i64| {
@@ -225,13 +225,13 @@ async fn totals_that_another_took_over_count_once() {
         let common = left_behind("common", 1, 5 * (round + 1));
         container.upsert_item("%tally", "common", common, None).await.unwrap();
         if round == 1 {
-            assert_eq!(store.tally().await.unwrap(), [(Counter::new("n"), sum)]);
+            assert_eq!(store.counters().await.unwrap(), [(Counter::new("n"), sum)]);
         }
     }
     count(2).await.unwrap();
     store.close().await.unwrap();
     let store = bed.open().await;
-    assert_eq!(store.tally().await.unwrap(), [(Counter::new("n"), sum + 2)]);
+    assert_eq!(store.counters().await.unwrap(), [(Counter::new("n"), sum + 2)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -185,9 +185,9 @@ impl Store for Mortal {
         self.inner.list(filter, after, limit).await
     }
 
-    async fn tally(&self) -> Result<Vec<(Counter, i64)>> {
+    async fn counters(&self) -> Result<Vec<(Counter, i64)>> {
         self.check()?;
-        self.inner.tally().await
+        self.inner.counters().await
     }
 
     fn signals(&self) -> Signals {

@@ -124,8 +124,8 @@ impl Store for Turnstile {
         self.leave(outcome).await
     }
 
-    async fn tally(&self) -> Result<Vec<(Counter, i64)>> {
-        self.inner.tally().await
+    async fn counters(&self) -> Result<Vec<(Counter, i64)>> {
+        self.inner.counters().await
     }
 
     fn signals(&self) -> Signals {

@@ -22,7 +22,7 @@ pub async fn one_failed_condition_undoes_everything(factory: &dyn StoreFactory) 
         assert_eq!(all_ids(&*store, "p").await, ["kept"]);
         assert_eq!(due_at(&*store, u64::MAX).await, (vec![], None));
         assert!(found(&*store, &ListFilter::kind("instance"), 10).await.is_empty());
-        assert!(store.tally().await.unwrap().iter().all(|(_, total)| *total == 0));
+        assert!(store.counters().await.unwrap().iter().all(|(_, total)| *total == 0));
     }
 }
 

@@ -24,6 +24,7 @@
 
 pub mod atomicity;
 pub mod commits;
+pub mod counters;
 pub mod damage;
 pub mod dropped;
 pub mod due;
@@ -36,7 +37,6 @@ pub mod races;
 pub mod relaxed;
 pub mod scans;
 pub mod signals;
-pub mod tally;
 pub mod versions;
 
 use crate::{Key, Store};
@@ -118,9 +118,9 @@ macro_rules! conformance_tests {
             listings: a_listed_record_may_queue_too,
             listings: listings_survive_reopening,
             listings: any_text_is_a_status_or_a_parent,
-            tally: totals_add_up,
-            tally: a_failed_commit_adds_nothing,
-            tally: totals_survive_reopening,
+            counters: totals_add_up,
+            counters: a_failed_commit_adds_nothing,
+            counters: totals_survive_reopening,
             durability: what_was_answered_is_there_after_reopening,
             durability: deleted_records_stay_deleted_after_reopening,
             durability: large_bodies_survive_reopening,

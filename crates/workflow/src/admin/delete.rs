@@ -1,7 +1,7 @@
 //! Deleting instances.
 
-use super::condemn::{self, Verdict, evict};
 use super::inspect::{self, Parents};
+use super::two_phase_delete::{self, Verdict, evict};
 use super::{BULK, totals};
 use crate::engine::Engine;
 use crate::error::from_store;
@@ -86,7 +86,7 @@ async fn attempt(
             continue;
         };
         // Another deletion is about it.
-        if head.condemned.is_some() {
+        if head.deletion.is_some() {
             return Ok(None);
         }
         if !force && !head.is_terminal() {
@@ -130,7 +130,7 @@ async fn attempt(
             Ok(())
         };
         let failed = |e: Error| from_store(OPERATION, &e);
-        return match condemn::delete(engine, &targets, allowed, failed).await? {
+        return match two_phase_delete::delete(engine, &targets, allowed, failed).await? {
             Verdict::Deleted => Ok(Some(result)),
             Verdict::Overtaken => Ok(None),
         };
@@ -195,7 +195,7 @@ async fn removal(engine: &Engine, id: &str, Record { key, version, .. }: Record)
         return Ok(Op::Delete(key, version));
     }
     match message::order_of(&key.id) {
-        Some(order) => outbox::farewell(engine, id, key, order).await,
+        Some(order) => outbox::removal_op(engine, id, key, order).await,
         None => Ok(Op::Remove(key)),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Commits keep the totals, so that no query has to count. They are in doubt only where a process died before it wrote down what
 //! it had counted; then the next query for metrics counts all instances. While other processes go on working, a count cannot
-//! replace the totals, see [`perennial_store::Store::settle`]. It is then shown for a while, and repeated no more often than
+//! replace the totals, see [`perennial_store::Store::resolve_doubt`]. It is then shown for a while, and repeated no more often than
 //! it is worth.
 
 use super::{inspect, totals};
@@ -21,10 +21,10 @@ use tracing::{debug, info};
 
 /// A count is told for so many times as long as it took.
 const REST_TIMES: u64 = 20;
-/// While others work, so that the next one would settle nothing either, for so long at least.
+/// While others work, so that the next one would resolve_doubt nothing either, for so long at least.
 const REST_MS: u64 = 60_000;
 /// A query waits for a count no longer than this. The count goes on, and later queries show it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const COUNT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many instances are read at once.
 const PAGE: usize = 500;
 
@@ -43,8 +43,10 @@ pub async fn metrics(engine: &Arc<Engine>) -> Result<SystemMetrics, Error> {
     let Ok(turn) = Arc::clone(&engine.counting).try_lock_owned() else {
         return Ok(totals::metrics(&known));
     };
-    let counting = engine.spawner.shield(count_and_settle(Arc::clone(engine), doubt, turn));
-    match select(counting, engine.clock.sleep(PATIENCE)).await {
+    let counting = engine
+        .spawner
+        .shield(count_and_resolve(Arc::clone(engine), doubt, turn));
+    match select(counting, engine.clock.sleep(COUNT_TIMEOUT)).await {
         Either::Left((counted, _)) => Ok(totals::metrics(&counted?.sums)),
         Either::Right(_) => Ok(totals::metrics(&known)),
     }
@@ -56,12 +58,12 @@ fn is_fresh(counted: &Counted, quiet: bool, now_ms: u64) -> bool {
     now_ms < counted.at_ms.saturating_add(rest_ms)
 }
 
-async fn count_and_settle(engine: Arc<Engine>, doubt: Doubt, _turn: OwnedMutexGuard<()>) -> Result<Counted, Error> {
+async fn count_and_resolve(engine: Arc<Engine>, doubt: Doubt, _turn: OwnedMutexGuard<()>) -> Result<Counted, Error> {
     let at_ms = engine.clock.now_ms();
     let sums = count(&engine).await?;
     let took_ms = engine.clock.now_ms().saturating_sub(at_ms);
     let counted = Counted { at_ms, took_ms, sums };
-    match engine.store.settle(&doubt, &counted).await {
+    match engine.store.resolve_doubt(&doubt, &counted).await {
         Ok(true) => info!(
             took_ms,
             "a process had died before it wrote its totals; all was counted, and they are right"
@@ -94,7 +96,7 @@ async fn count(engine: &Engine) -> Result<Vec<(Counter, i64)>, Error> {
             let mut commit = Commit::default();
             let events = events + head.execution.events;
             totals::count_turn(&mut commit, None, &head, executions + 1, events);
-            for (counter, sum) in commit.tally {
+            for (counter, sum) in commit.counters {
                 *sums.entry(counter).or_default() += sum;
             }
         }

@@ -23,7 +23,7 @@ fn of_status(head: &Head) -> Counter {
 pub fn count_turn(commit: &mut Commit, before: Option<&Head>, after: &Head, executions: u64, events: u64) {
     let mut add = |counter: Counter, delta: i64| {
         if delta != 0 {
-            commit.tally.push((counter, delta));
+            commit.counters.push((counter, delta));
         }
     };
     let was = before.filter(|head| head.name.is_some()).map(of_status);
@@ -42,22 +42,22 @@ pub fn count_turn(commit: &mut Commit, before: Option<&Head>, after: &Head, exec
 /// Counts an instance that goes.
 pub fn count_deletion(commit: &mut Commit, head: &Head, executions: u64, events: u64) {
     if head.name.is_some() {
-        commit.tally.push((INSTANCES, -1));
-        commit.tally.push((of_status(head), -1));
+        commit.counters.push((INSTANCES, -1));
+        commit.counters.push((of_status(head), -1));
     }
     count_pruning(commit, executions, events);
 }
 
 /// Counts executions that go.
 pub fn count_pruning(commit: &mut Commit, executions: u64, events: u64) {
-    commit.tally.push((EXECUTIONS, -(executions as i64)));
-    commit.tally.push((EVENTS, -(events as i64)));
+    commit.counters.push((EXECUTIONS, -(executions as i64)));
+    commit.counters.push((EVENTS, -(events as i64)));
 }
 
 /// The totals as the runtime asks for them.
-pub fn metrics(tally: &[(Counter, i64)]) -> SystemMetrics {
+pub fn metrics(counters: &[(Counter, i64)]) -> SystemMetrics {
     let total = |counter: Counter| {
-        let found = tally.iter().find(|(name, _)| *name == counter);
+        let found = counters.iter().find(|(name, _)| *name == counter);
         found.map_or(0, |(_, total)| u64::try_from(*total).unwrap_or(0))
     };
     SystemMetrics {

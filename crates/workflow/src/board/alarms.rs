@@ -8,11 +8,11 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Alarm {
     /// A hidden message becomes visible.
-    Letter(Arc<str>, Order),
+    QueuedMessage(Arc<str>, Order),
     /// An instance has waited long enough for more results.
-    Settled(Arc<str>),
+    Coalesced(Arc<str>),
     /// A hidden activity becomes visible.
-    Task(Order),
+    QueuedActivity(Order),
     /// A lease runs out.
     Claim(super::ClaimId),
     /// A worker's hold on a session runs out.

@@ -1,7 +1,7 @@
 //! Claims: who works on what, until when.
 
 use super::alarms::{Alarm, AlarmKey};
-use super::{ClaimId, Inner, Sort, Window};
+use super::{ClaimId, Inner, MessageKind, Window};
 use crate::engine::later;
 use crate::instance::Snapshot;
 use crate::mutation::{self, Mutation};
@@ -20,9 +20,9 @@ pub struct Handed {
     /// The version of its record.
     pub version: Version,
     /// Whether it is in the head of its instance and has no record.
-    pub enclosed: bool,
+    pub inline: bool,
     /// What it is.
-    pub sort: Sort,
+    pub sort: MessageKind,
     /// The intent that it came from, if it came through an outbox.
     pub origin: Option<Arc<Origin>>,
 }
@@ -116,7 +116,7 @@ impl Inner {
     }
 
     /// No commit rests on a claim any more: it may run out again.
-    pub fn settle_claim(&mut self, id: ClaimId, now_ms: u64) {
+    pub fn end_commit(&mut self, id: ClaimId, now_ms: u64) {
         let Some(claim) = self.claims.get_mut(&id) else { return };
         claim.committing = false;
         let until_ms = claim.until_ms.max(now_ms);
@@ -137,7 +137,7 @@ impl Inner {
         }
         match claim.subject.clone() {
             Subject::Turn { instance, .. } => self.lapse_turn(&instance, id),
-            Subject::Work { order } => self.lapse_task(order, id, now_ms),
+            Subject::Work { order } => self.lapse_activity(order, id, now_ms),
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use super::Inner;
 use super::mailbox::{Holder, Mailbox};
-use crate::records::{message, queues};
+use crate::records::{lanes, message};
 use perennial_store::{Key, Order, Topics};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -74,36 +74,37 @@ pub struct Hint {
     /// Its order.
     pub order: Order,
     /// The instance that it is a message for; `None` if it is an activity.
-    letter_for: Option<Arc<str>>,
+    message_for: Option<Arc<str>>,
 }
 
 impl Inner {
     /// What stands here and must be in the answer to a question, unless somebody has taken it.
     pub fn hints(&self, covered: &Covered<'_>) -> Vec<Hint> {
         let mut hints = Vec::new();
-        if covered.topic(queues::TURN) {
+        if covered.topic(lanes::TURN) {
             for (instance, mailbox) in &self.turns.mailboxes {
-                if !is_hinted(mailbox) || self.foreseen.contains(instance) {
+                if !is_hinted(mailbox) || self.pending_claim.contains(instance) {
                     continue;
                 }
-                let letters = mailbox.visible.iter();
-                let told = letters.filter(|(order, letter)| !letter.certain && covered.covers(**order, letter.due_ms));
-                hints.extend(told.map(|(order, letter)| Hint {
-                    key: message::key(instance, &letter.id),
+                let queued_messages = mailbox.visible.iter();
+                let told =
+                    queued_messages.filter(|(order, queued)| !queued.certain && covered.covers(**order, queued.due_ms));
+                hints.extend(told.map(|(order, queued)| Hint {
+                    key: message::key(instance, &queued.id),
                     order: *order,
-                    letter_for: Some(Arc::clone(instance)),
+                    message_for: Some(Arc::clone(instance)),
                 }));
             }
         }
-        let tasks = self.work.hinted();
-        let told = tasks.filter(|(order, task)| {
-            let topic = queues::work_topic(task.activity.tag.as_deref());
-            covered.topic(&topic) && covered.covers(*order, task.due_ms)
+        let queued_activities = self.work.hinted();
+        let told = queued_activities.filter(|(order, queued)| {
+            let topic = lanes::work_topic(queued.activity.tag.as_deref());
+            covered.topic(&topic) && covered.covers(*order, queued.due_ms)
         });
-        hints.extend(told.map(|(order, task)| Hint {
-            key: task.key.clone(),
+        hints.extend(told.map(|(order, queued)| Hint {
+            key: queued.key.clone(),
             order,
-            letter_for: None,
+            message_for: None,
         }));
         hints
     }
@@ -111,9 +112,14 @@ impl Inner {
     /// The store does not tell of these any more: they are gone, or newer than its answer. Then it will tell of them again.
     pub fn forget_hints(&mut self, untold: Vec<Hint>) {
         let mut instances = HashSet::new();
-        for Hint { key, order, letter_for } in untold {
-            let Some(instance) = letter_for else {
-                if self.work.is_hint(order) && self.work.task(order).is_some_and(|task| task.key == key) {
+        for Hint {
+            key,
+            order,
+            message_for,
+        } in untold
+        {
+            let Some(instance) = message_for else {
+                if self.work.is_hint(order) && self.work.activity(order).is_some_and(|queued| queued.key == key) {
                     self.unlearn(order);
                 }
                 continue;
@@ -123,13 +129,13 @@ impl Inner {
                 .mailboxes
                 .get(&instance)
                 .is_some_and(|mailbox| is_hinted(mailbox))
-                && !self.foreseen.contains(&instance)
+                && !self.pending_claim.contains(&instance)
                 && self
                     .turns
-                    .letter(&instance, order)
-                    .is_some_and(|letter| !letter.certain && message::key(&instance, &letter.id) == key);
+                    .message(&instance, order)
+                    .is_some_and(|queued| !queued.certain && message::key(&instance, &queued.id) == key);
             if is_hint {
-                self.unlearn_letters(&instance, &[order]);
+                self.forget_messages(&instance, &[order]);
                 instances.insert(instance);
             }
         }
@@ -145,9 +151,9 @@ impl Inner {
         let Some(mailbox) = self.turns.mailboxes.get(instance) else {
             return;
         };
-        let uncertain = mailbox.visible.iter().filter(|(_, letter)| !letter.certain);
+        let uncertain = mailbox.visible.iter().filter(|(_, queued)| !queued.certain);
         let orders: Vec<Order> = uncertain.map(|(order, _)| *order).collect();
-        self.unlearn_letters(instance, &orders);
+        self.forget_messages(instance, &orders);
         self.refresh(instance);
         self.drop_if_idle(instance);
     }

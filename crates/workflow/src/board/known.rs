@@ -1,8 +1,8 @@
 //! What this process knows of work on a store that it shares: hints, kept in line with what the store tells.
 
-use super::mailbox::{Letter, Mailbox};
+use super::mailbox::{Mailbox, QueuedMessage};
 use super::waiters::Want;
-use super::work::{Task, WorkWant};
+use super::work::{QueuedActivity, WorkWant};
 use super::{Inner, Pin, Window};
 use crate::outbox::Origin;
 use crate::records::instance_of;
@@ -66,39 +66,50 @@ impl Recent {
 
 impl Inner {
     /// The store told of a message; returns whether that was news.
-    pub fn learn_letter(&mut self, instance: &Arc<str>, order: Order, letter: Letter, pin: Pin, now_ms: u64) -> bool {
+    pub fn ingest_message(
+        &mut self,
+        instance: &Arc<str>,
+        order: Order,
+        queued: QueuedMessage,
+        pin: Pin,
+        now_ms: u64,
+    ) -> bool {
         let recent = self.recent.as_ref();
-        if recent.is_some_and(|recent| recent.knows(instance, &letter.id, &letter.version)) {
+        if recent.is_some_and(|recent| recent.knows(instance, &queued.id, &queued.version)) {
             return false;
         }
         let there = self
             .turns
             .mailboxes
             .get_mut(instance)
-            .and_then(|mailbox| mailbox.letter(order));
+            .and_then(|mailbox| mailbox.message(order));
         if let Some(there) = there {
             // Another one with the same order waits until this one is gone: it will be told of again.
-            if there.id == letter.id && there.version != letter.version {
-                (there.version, there.attempts, there.certain) = (letter.version, letter.attempts, false);
+            if there.id == queued.id && there.version != queued.version {
+                (there.version, there.attempts, there.certain) = (queued.version, queued.attempts, false);
             }
             return false;
         }
-        self.post(instance, order, letter, pin, now_ms);
+        self.post(instance, order, queued, pin, now_ms);
         true
     }
 
     /// Whether a queued record stands here at the version that the store told of, or is known to be gone.
     pub fn is_known(&self, record: &Record, order: Order) -> bool {
         let instance: Arc<str> = Arc::from(instance_of(&record.key.partition));
-        let letter = || {
+        let message = || {
             self.turns
-                .letter(&instance, order)
-                .map(|letter| (&letter.id, &letter.version))
+                .message(&instance, order)
+                .map(|queued| (&queued.id, &queued.version))
         };
-        let task = || self.work.task(order).map(|task| (&task.key.id, &task.version));
+        let activity = || {
+            self.work
+                .activity(order)
+                .map(|queued| (&queued.key.id, &queued.version))
+        };
         let there = |known: Option<(&RecordId, &Version)>| known == Some((&record.key.id, &record.version));
         let gone = |recent: &Recent| recent.knows(&instance, &record.key.id, &record.version);
-        there(letter()) || there(task()) || self.recent.as_ref().is_some_and(gone)
+        there(message()) || there(activity()) || self.recent.as_ref().is_some_and(gone)
     }
 
     /// The oldest that is ready of what somebody wants.
@@ -110,41 +121,48 @@ impl Inner {
     }
 
     /// A commit of this process has brought a message; `false` if it was consumed or changed before the commit was answered.
-    pub fn bring_letter(&mut self, instance: &Arc<str>, order: Order, letter: Letter, pin: Pin, now_ms: u64) -> bool {
-        let gone = |recent: &Recent| recent.knows(instance, &letter.id, &letter.version);
-        let there = self.turns.letter(instance, order);
-        let changed = there.is_some_and(|there| there.id == letter.id && there.version != letter.version);
+    pub fn bring_message(
+        &mut self,
+        instance: &Arc<str>,
+        order: Order,
+        queued: QueuedMessage,
+        pin: Pin,
+        now_ms: u64,
+    ) -> bool {
+        let gone = |recent: &Recent| recent.knows(instance, &queued.id, &queued.version);
+        let there = self.turns.message(instance, order);
+        let changed = there.is_some_and(|there| there.id == queued.id && there.version != queued.version);
         if changed || self.recent.as_ref().is_some_and(gone) {
             return false;
         }
-        self.post(instance, order, letter, pin, now_ms);
+        self.post(instance, order, queued, pin, now_ms);
         true
     }
 
     /// A commit of this process has brought an activity. One that was found in the store before the commit was answered
     /// stays as it is: somebody here may work on it.
-    pub fn bring_task(&mut self, order: Order, task: Task, now_ms: u64) {
-        let gone = |recent: &Recent| recent.knows(&task.activity.instance, &task.key.id, &task.version);
-        if self.work.task(order).is_none() && !self.recent.as_ref().is_some_and(gone) {
-            self.offer(order, task, now_ms);
+    pub fn bring_activity(&mut self, order: Order, queued: QueuedActivity, now_ms: u64) {
+        let gone = |recent: &Recent| recent.knows(&queued.activity.instance, &queued.key.id, &queued.version);
+        if self.work.activity(order).is_none() && !self.recent.as_ref().is_some_and(gone) {
+            self.offer(order, queued, now_ms);
         }
     }
 
     /// The store told of an activity; returns whether that was news.
-    pub fn learn_task(&mut self, order: Order, task: Task, now_ms: u64) -> bool {
+    pub fn ingest_activity(&mut self, order: Order, queued: QueuedActivity, now_ms: u64) -> bool {
         let recent = self.recent.as_ref();
-        let instance = &task.activity.instance;
-        if recent.is_some_and(|recent| recent.knows(instance, &task.key.id, &task.version)) {
+        let instance = &queued.activity.instance;
+        if recent.is_some_and(|recent| recent.knows(instance, &queued.key.id, &queued.version)) {
             return false;
         }
-        let Some(there) = self.work.task(order) else {
-            self.offer(order, task, now_ms);
+        let Some(there) = self.work.activity(order) else {
+            self.offer(order, queued, now_ms);
             return true;
         };
-        if there.key == task.key && there.version != task.version && !self.work.is_taken(order) {
+        if there.key == queued.key && there.version != queued.version && !self.work.is_taken(order) {
             // Either may be the newer one.
             self.unlearn(order);
-            self.offer(order, task, now_ms);
+            self.offer(order, queued, now_ms);
             return true;
         }
         false
@@ -161,33 +179,33 @@ impl Inner {
     pub fn restock(
         &mut self,
         instance: &Arc<str>,
-        letters: &[(Order, Letter)],
+        queued_messages: &[(Order, QueuedMessage)],
         before: &HashSet<Order>,
         until: Option<Order>,
         now_ms: u64,
     ) {
-        let told: HashSet<Order> = letters.iter().map(|(order, _)| *order).collect();
+        let told: HashSet<Order> = queued_messages.iter().map(|(order, _)| *order).collect();
         let gone: Vec<Order> = before
             .iter()
             .copied()
             .filter(|order| !told.contains(order) && until.is_none_or(|until| *order <= until))
             .collect();
-        self.unlearn_letters(instance, &gone);
+        self.forget_messages(instance, &gone);
         if let Some(mailbox) = self.turns.mailboxes.get_mut(instance) {
             mailbox.partial = until.is_some();
         }
-        for (order, letter) in letters {
+        for (order, queued) in queued_messages {
             let there = self
                 .turns
                 .mailboxes
                 .get_mut(instance)
-                .and_then(|mailbox| mailbox.letter(*order));
+                .and_then(|mailbox| mailbox.message(*order));
             match there {
-                Some(there) if there.id == letter.id => {
-                    (there.version, there.attempts, there.certain) = (letter.version.clone(), letter.attempts, true);
+                Some(there) if there.id == queued.id => {
+                    (there.version, there.attempts, there.certain) = (queued.version.clone(), queued.attempts, true);
                 }
                 Some(_) => {}
-                None => self.post(instance, *order, letter.clone(), Pin::Open, now_ms),
+                None => self.post(instance, *order, queued.clone(), Pin::Open, now_ms),
             }
         }
     }
@@ -199,13 +217,13 @@ impl Inner {
 
     /// The intent of a message, as far as this process knows it.
     pub fn origin(&self, instance: &str, order: Order, id: &RecordId) -> Option<Arc<Origin>> {
-        let letter = self.turns.letter(instance, order).filter(|letter| letter.id == *id)?;
-        letter.from.clone()
+        let queued = self.turns.message(instance, order).filter(|queued| queued.id == *id)?;
+        queued.from.clone()
     }
 
     /// A message of an instance.
-    pub fn letter(&mut self, instance: &str, order: Order) -> Option<&mut Letter> {
-        self.turns.mailboxes.get_mut(instance)?.letter(order)
+    pub fn message(&mut self, instance: &str, order: Order) -> Option<&mut QueuedMessage> {
+        self.turns.mailboxes.get_mut(instance)?.message(order)
     }
 
     /// Forgets messages of instances that none of those can work on who wait: if that changes, the store tells again.
@@ -214,15 +232,15 @@ impl Inner {
         if windows.is_empty() {
             return;
         }
-        let unwanted =
+        let is_unused =
             |mailbox: &Mailbox| mailbox.is_free() && !windows.iter().any(|window| window.admits(&mailbox.pin));
         let mailboxes = self.turns.mailboxes.iter();
-        let unwanted: Vec<(Arc<str>, Vec<Order>)> = mailboxes
-            .filter(|(instance, mailbox)| unwanted(mailbox) && !self.foreseen.contains(*instance))
+        let unused: Vec<(Arc<str>, Vec<Order>)> = mailboxes
+            .filter(|(instance, mailbox)| is_unused(mailbox) && !self.pending_claim.contains(*instance))
             .map(|(instance, mailbox)| (Arc::clone(instance), mailbox.orders().collect()))
             .collect();
-        for (instance, orders) in unwanted {
-            self.unlearn_letters(&instance, &orders);
+        for (instance, orders) in unused {
+            self.forget_messages(&instance, &orders);
             self.refresh(&instance);
             self.drop_if_idle(&instance);
         }

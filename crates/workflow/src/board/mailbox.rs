@@ -24,7 +24,7 @@ pub enum Body {
 
 /// A message that waits.
 #[derive(Clone, Debug)]
-pub struct Letter {
+pub struct QueuedMessage {
     /// The id of its record.
     pub id: RecordId,
     /// The version of its record.
@@ -43,9 +43,9 @@ pub struct Letter {
     /// The version of the instance's head when this process brought the message: while it stands, nobody has taken it.
     pub since: Option<Version>,
     /// Whether it is in the head of its instance and has no record.
-    pub enclosed: bool,
+    pub inline: bool,
     /// What it is.
-    pub sort: Sort,
+    pub sort: MessageKind,
     /// What it says.
     pub body: Body,
     /// The intent that it came from, if it came through an outbox.
@@ -54,7 +54,7 @@ pub struct Letter {
 
 /// What matters of a message to an instance that does not exist yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sort {
+pub enum MessageKind {
     /// It brings the instance into being.
     Start,
     /// It is for a persistent queue: without an instance it is dropped.
@@ -67,7 +67,7 @@ pub enum Sort {
     Other,
 }
 
-impl Sort {
+impl MessageKind {
     /// The sort of a message.
     pub fn of(item: &WorkItem) -> Self {
         match item {
@@ -93,12 +93,12 @@ pub enum Holder {
     Damaged,
 }
 
-/// The messages of one instance. Most have one, and a node of a map has room for eleven: so letters are boxed.
+/// The messages of one instance. Most have one, and a node of a map has room for eleven: so queued_messages are boxed.
 pub struct Mailbox {
     /// Those that may be handed out.
-    pub visible: BTreeMap<Order, Box<Letter>>,
+    pub visible: BTreeMap<Order, Box<QueuedMessage>>,
     /// Those that become visible later.
-    pub hidden: BTreeMap<Order, (Box<Letter>, AlarmKey)>,
+    pub hidden: BTreeMap<Order, (Box<QueuedMessage>, AlarmKey)>,
     /// Who has it.
     pub holder: Holder,
     /// Whose lease has run out: until somebody else takes it, it can be given back.
@@ -114,7 +114,7 @@ pub struct Mailbox {
     /// Under which pin and order it stands among the ready.
     pub ready: Option<(Pin, Order)>,
     /// Set while more results are expected at any moment, see [`settle`](super::settle).
-    pub settling: Option<AlarmKey>,
+    pub coalescing: Option<AlarmKey>,
 }
 
 impl Mailbox {
@@ -130,7 +130,7 @@ impl Mailbox {
             head: None,
             partial: false,
             ready: None,
-            settling: None,
+            coalescing: None,
         }
     }
 
@@ -153,10 +153,10 @@ impl Mailbox {
 
     /// This process has replaced the head: what nobody had taken before, nobody has taken now.
     pub fn follow(&mut self, old: Option<&Version>, new: &Version) {
-        let hidden = self.hidden.values_mut().map(|(letter, _)| letter);
-        for letter in self.visible.values_mut().chain(hidden) {
-            if old.is_some() && letter.since.as_ref() == old {
-                letter.since = Some(new.clone());
+        let hidden = self.hidden.values_mut().map(|(queued, _)| queued);
+        for queued in self.visible.values_mut().chain(hidden) {
+            if old.is_some() && queued.since.as_ref() == old {
+                queued.since = Some(new.clone());
             }
         }
         self.head = Some(new.clone());
@@ -164,31 +164,31 @@ impl Mailbox {
 
     /// Messages that this process brought while the head was at this version are there for sure: it still was.
     pub fn certify(&mut self, over: Option<&Version>) {
-        let hidden = self.hidden.values_mut().map(|(letter, _)| letter);
-        for letter in self.visible.values_mut().chain(hidden) {
-            letter.certain |= over.is_some() && letter.since.as_ref() == over;
+        let hidden = self.hidden.values_mut().map(|(queued, _)| queued);
+        for queued in self.visible.values_mut().chain(hidden) {
+            queued.certain |= over.is_some() && queued.since.as_ref() == over;
         }
     }
 
     /// Anybody may take its messages from now on.
     pub fn doubt(&mut self) {
-        let hidden = self.hidden.values_mut().map(|(letter, _)| letter);
-        for letter in self.visible.values_mut().chain(hidden) {
-            if std::mem::take(&mut letter.certain) {
-                letter.since.clone_from(&self.head);
+        let hidden = self.hidden.values_mut().map(|(queued, _)| queued);
+        for queued in self.visible.values_mut().chain(hidden) {
+            if std::mem::take(&mut queued.certain) {
+                queued.since.clone_from(&self.head);
             }
         }
     }
 
     /// A message, visible or not.
-    pub fn find(&self, order: Order) -> Option<&Letter> {
-        let hidden = || self.hidden.get(&order).map(|(letter, _)| letter);
+    pub fn find(&self, order: Order) -> Option<&QueuedMessage> {
+        let hidden = || self.hidden.get(&order).map(|(queued, _)| queued);
         self.visible.get(&order).or_else(hidden).map(Box::as_ref)
     }
 
     /// The same, to change it.
-    pub fn letter(&mut self, order: Order) -> Option<&mut Letter> {
-        let hidden = self.hidden.get_mut(&order).map(|(letter, _)| letter);
+    pub fn message(&mut self, order: Order) -> Option<&mut QueuedMessage> {
+        let hidden = self.hidden.get_mut(&order).map(|(queued, _)| queued);
         hidden.or_else(|| self.visible.get_mut(&order)).map(Box::as_mut)
     }
 

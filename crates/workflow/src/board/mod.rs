@@ -7,14 +7,14 @@
 mod alarms;
 mod arriving;
 mod claims;
+mod coalesce;
+mod duration_estimate;
 mod hints;
 mod known;
 mod mailbox;
-mod pace;
 mod pin;
 mod reserve;
 mod sessions;
-mod settle;
 mod steps;
 mod turns;
 mod waiters;
@@ -23,12 +23,12 @@ mod work;
 pub use arriving::Arriving;
 pub use claims::{Claim, Handed, Subject};
 pub use hints::{Covered, Hint};
-pub use mailbox::{Body, Letter, Sort};
+pub use mailbox::{Body, MessageKind, QueuedMessage};
 pub use pin::{Pin, Window};
-pub use reserve::{Foreseen, Reservation};
+pub use reserve::{PendingClaim, Reservation};
 pub use sessions::Tenure;
 pub use waiters::Want;
-pub use work::{Task, WorkWant};
+pub use work::{QueuedActivity, WorkWant};
 
 use crate::meters::Meters;
 use crate::order::arrived_ms;
@@ -59,13 +59,13 @@ pub struct Inner {
     /// How many messages to an instance are being stored and not posted yet.
     arriving: HashMap<Arc<str>, usize>,
     /// Instances that a commit under way may claim.
-    foreseen: HashSet<Arc<str>>,
+    pending_claim: HashSet<Arc<str>>,
     /// What is gone, on a store that many share.
     recent: Option<known::Recent>,
     /// What other processes were found to work on.
     elsewhere: hints::Elsewhere,
     /// How long activities take.
-    pub pace: pace::Pace,
+    pub duration_estimate: duration_estimate::DurationEstimate,
     meters: Arc<Meters>,
 }
 
@@ -88,12 +88,12 @@ impl Inner {
     pub fn advance(&mut self, now_ms: u64) {
         while let Some(alarm) = self.alarms.ring(now_ms) {
             match alarm {
-                Alarm::Letter(instance, order) => self.reveal(&instance, order),
-                Alarm::Settled(instance) => {
-                    self.settled(&instance);
+                Alarm::QueuedMessage(instance, order) => self.reveal(&instance, order),
+                Alarm::Coalesced(instance) => {
+                    self.stop_coalescing(&instance);
                     self.refresh(&instance);
                 }
-                Alarm::Task(order) => self.reveal_task(order, now_ms),
+                Alarm::QueuedActivity(order) => self.reveal_task(order, now_ms),
                 Alarm::Claim(claim) => self.claim_alarm(claim, now_ms),
                 Alarm::Session(session) => self.session_alarm(&session, now_ms),
             }
@@ -133,7 +133,7 @@ impl Inner {
         [
             ("alarms", self.alarms.len()),
             ("sessions", self.sessions.len()),
-            ("ready", ready + self.turns.settling.len()),
+            ("ready", ready + self.turns.coalescing.len()),
             ("waiters", self.waiters.len()),
             ("arriving", self.arriving.len()),
         ]
@@ -149,8 +149,8 @@ impl Inner {
         under_way.any(|claim| match &claim.subject {
             Subject::Turn { instance, .. } => instances.contains(&**instance),
             Subject::Work { order } => {
-                let task = self.work.task(*order);
-                task.is_some_and(|task| instances.contains(&*task.activity.instance))
+                let queued = self.work.activity(*order);
+                queued.is_some_and(|queued| instances.contains(&*queued.activity.instance))
             }
         })
     }
@@ -233,10 +233,10 @@ impl Board {
             claims_made: 0,
             seen_ms: 0,
             arriving: HashMap::new(),
-            foreseen: HashSet::new(),
+            pending_claim: HashSet::new(),
             recent: shared.then(known::Recent::default),
             elsewhere: hints::Elsewhere::default(),
-            pace: pace::Pace::default(),
+            duration_estimate: duration_estimate::DurationEstimate::default(),
             meters,
         };
         Self {

@@ -1,7 +1,7 @@
 //! Work that is claimed by the commit that makes it, for a dispatcher of this process that waits.
 
 use super::waiters::Want;
-use super::{Board, Handed, Inner, Letter, Pin, Subject};
+use super::{Board, Handed, Inner, Pin, QueuedMessage, Subject};
 use crate::instance::Snapshot;
 use crate::records::work::Activity;
 use perennial_store::{Order, Version};
@@ -22,15 +22,15 @@ pub struct Reservation {
 }
 
 /// A claim that a commit under way may make; dropped when the board knows of it, or it has come to nothing.
-pub struct Foreseen {
+pub struct PendingClaim {
     board: Arc<Board>,
     instance: Arc<str>,
 }
 
-impl Drop for Foreseen {
+impl Drop for PendingClaim {
     fn drop(&mut self) {
         let mut inner = self.board.inner.lock();
-        inner.foreseen.remove(&self.instance);
+        inner.pending_claim.remove(&self.instance);
         inner.refresh(&self.instance);
     }
 }
@@ -38,12 +38,12 @@ impl Drop for Foreseen {
 impl Board {
     /// Announces a claim on an instance for a dispatcher that waits; `None` if nobody here would work on it at once, or
     /// somebody does or is about to.
-    pub fn foresee(self: &Arc<Self>, instance: &Arc<str>, pin: &Pin) -> Option<Foreseen> {
+    pub fn begin_claim(self: &Arc<Self>, instance: &Arc<str>, pin: &Pin) -> Option<PendingClaim> {
         let mut inner = self.inner.lock();
-        if !inner.could_reserve(instance, pin) || !inner.foreseen.insert(Arc::clone(instance)) {
+        if !inner.could_reserve(instance, pin) || !inner.pending_claim.insert(Arc::clone(instance)) {
             return None;
         }
-        Some(Foreseen {
+        Some(PendingClaim {
             board: Arc::clone(self),
             instance: Arc::clone(instance),
         })
@@ -52,8 +52,8 @@ impl Board {
 
 impl Inner {
     /// Whether a commit is under way that may claim an instance.
-    pub fn is_foreseen(&self, instance: &str) -> bool {
-        self.foreseen.contains(instance)
+    pub fn is_claim_pending(&self, instance: &str) -> bool {
+        self.pending_claim.contains(instance)
     }
 
     /// Whether an instance could be claimed for a dispatcher that waits: nobody here works on it, and somebody would.
@@ -80,12 +80,17 @@ impl Inner {
             .values()
             .filter(|mailbox| mailbox.reserved.is_some())
             .count();
-        (room * AHEAD).saturating_sub(reserved + self.foreseen.len())
+        (room * AHEAD).saturating_sub(reserved + self.pending_claim.len())
     }
 
     /// Whether messages that are handed out are there for sure, now that this process has claimed the instance and its head
     /// is at this version: it brought all of them, and nobody has come in between since.
-    pub fn is_certain(&mut self, instance: &str, letters: &[(Order, Letter)], over: Option<&Version>) -> bool {
+    pub fn is_certain(
+        &mut self,
+        instance: &str,
+        queued_messages: &[(Order, QueuedMessage)],
+        over: Option<&Version>,
+    ) -> bool {
         let Some(mailbox) = self
             .turns
             .mailboxes
@@ -95,10 +100,10 @@ impl Inner {
             return false;
         };
         let mut brought = |order: Order| {
-            let letter = mailbox.letter(order);
-            letter.is_some_and(|letter| over.is_some() && letter.since.as_ref() == over)
+            let queued = mailbox.message(order);
+            queued.is_some_and(|queued| over.is_some() && queued.since.as_ref() == over)
         };
-        let certain = !letters.is_empty() && letters.iter().all(|(order, _)| brought(*order));
+        let certain = !queued_messages.is_empty() && queued_messages.iter().all(|(order, _)| brought(*order));
         if certain {
             mailbox.certify(over);
         }
@@ -136,8 +141,8 @@ impl Inner {
             return;
         };
         let head = mailbox.head.clone();
-        if let Some(letter) = mailbox.letter(order) {
-            letter.certain |= head.is_some() && letter.since == head;
+        if let Some(queued) = mailbox.message(order) {
+            queued.certain |= head.is_some() && queued.since == head;
         }
     }
 
@@ -154,8 +159,8 @@ impl Inner {
             return;
         };
         for order in made {
-            if let Some(letter) = mailbox.letter(*order) {
-                letter.certain = true;
+            if let Some(queued) = mailbox.message(*order) {
+                queued.certain = true;
             }
         }
         mailbox.certify(reservation.over.as_ref());
@@ -172,7 +177,7 @@ impl Inner {
         };
         let is_left = |order: &Order| !handed.iter().any(|handed| handed.order == *order);
         let mut left = mailbox.visible.iter().filter(|(order, _)| is_left(order));
-        left.next().is_some_and(|(_, letter)| letter.certain)
+        left.next().is_some_and(|(_, queued)| queued.certain)
     }
 
     /// Takes the claim that was made in advance.

@@ -18,7 +18,7 @@ struct Session {
     /// Its ready activities and their tags.
     ready: BTreeMap<Order, Option<Arc<str>>>,
     /// How many activities it has, ready or not.
-    tasks: usize,
+    activities: usize,
     alarm: Option<AlarmKey>,
 }
 
@@ -98,7 +98,7 @@ impl Sessions {
 
     /// A session has one activity more.
     pub fn joined(&mut self, id: &Arc<str>) {
-        self.sessions.entry(Arc::clone(id)).or_default().tasks += 1;
+        self.sessions.entry(Arc::clone(id)).or_default().activities += 1;
     }
 
     /// A session has one activity less.
@@ -106,8 +106,8 @@ impl Sessions {
         let Some(session) = self.sessions.get_mut(id) else {
             return;
         };
-        session.tasks = session.tasks.saturating_sub(1);
-        if session.tasks == 0 && session.owner.is_none() {
+        session.activities = session.activities.saturating_sub(1);
+        if session.activities == 0 && session.owner.is_none() {
             self.sessions.remove(id);
         }
     }
@@ -146,7 +146,7 @@ impl Sessions {
 
     /// Forgets sessions that nobody holds and nothing waits for; returns them.
     pub fn clean_up(&mut self, now_ms: u64) -> Vec<Arc<str>> {
-        let over = |session: &Session| session.tasks == 0 && session.until_ms < now_ms;
+        let over = |session: &Session| session.activities == 0 && session.until_ms < now_ms;
         let gone: Vec<Arc<str>> = self
             .sessions
             .iter()

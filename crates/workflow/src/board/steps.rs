@@ -10,9 +10,9 @@ impl Inner {
             return;
         }
         self.distrust_reservations();
-        let settling: Vec<Arc<str>> = self.turns.settling.values().cloned().collect();
-        for instance in settling {
-            self.settled(&instance);
+        let coalescing: Vec<Arc<str>> = self.turns.coalescing.values().cloned().collect();
+        for instance in coalescing {
+            self.stop_coalescing(&instance);
             self.refresh(&instance);
         }
     }

@@ -1,7 +1,7 @@
 //! Instances that have messages.
 
 use super::alarms::Alarm;
-use super::mailbox::{Holder, Letter, Mailbox, Sort};
+use super::mailbox::{Holder, Mailbox, MessageKind, QueuedMessage};
 use super::{ClaimId, Inner, Pin};
 use crate::mutation::{self, Mutation};
 use crate::outbox::Origin;
@@ -16,29 +16,29 @@ pub struct Turns {
     pub mailboxes: HashMap<Arc<str>, Box<Mailbox>>,
     ready: BTreeMap<Pin, BTreeMap<Order, Arc<str>>>,
     /// Instances that will be ready soon, and that who cannot wait may have now.
-    pub settling: BTreeMap<Order, Arc<str>>,
-    letters: usize,
+    pub coalescing: BTreeMap<Order, Arc<str>>,
+    queued_messages: usize,
 }
 
 impl Turns {
     /// How many messages there are.
     pub fn len(&self) -> usize {
-        self.letters
+        self.queued_messages
     }
 
     /// A message, visible or not.
-    pub fn letter(&self, instance: &str, order: Order) -> Option<&Letter> {
+    pub fn message(&self, instance: &str, order: Order) -> Option<&QueuedMessage> {
         self.mailboxes.get(instance)?.find(order)
     }
 
     /// Whether a message is here.
     pub fn has(&self, instance: &str, order: Order) -> bool {
-        self.letter(instance, order).is_some()
+        self.message(instance, order).is_some()
     }
 
     /// The intent of a message that came through an outbox.
     pub fn origin(&self, instance: &str, order: Order) -> Option<Arc<Origin>> {
-        self.letter(instance, order)?.from.clone()
+        self.message(instance, order)?.from.clone()
     }
 
     /// Whether any instance is ready.
@@ -58,9 +58,9 @@ impl Turns {
     /// The oldest message that these pins admit, also of instances that wait for more results.
     pub fn first_at_once(&self, admits: impl Fn(&Pin) -> bool) -> Option<(Order, Arc<str>)> {
         let admitted = |instance: &Arc<str>| self.mailboxes.get(instance).is_some_and(|mailbox| admits(&mailbox.pin));
-        let settling = self.settling.iter().find(|(_, instance)| admitted(instance));
-        let settling = settling.map(|(order, instance)| (*order, Arc::clone(instance)));
-        [self.first(&admits), settling]
+        let coalescing = self.coalescing.iter().find(|(_, instance)| admitted(instance));
+        let coalescing = coalescing.map(|(order, instance)| (*order, Arc::clone(instance)));
+        [self.first(&admits), coalescing]
             .into_iter()
             .flatten()
             .min_by_key(|(order, _)| *order)
@@ -72,53 +72,53 @@ impl Turns {
         let Some(mailbox) = self.mailboxes.get(instance) else {
             return 0;
         };
-        let letters = mailbox
+        let queued_messages = mailbox
             .visible
             .values()
-            .chain(mailbox.hidden.values().map(|(letter, _)| letter));
-        letters.map(|letter| letter.attempts).max().unwrap_or_default()
+            .chain(mailbox.hidden.values().map(|(queued, _)| queued));
+        queued_messages.map(|queued| queued.attempts).max().unwrap_or_default()
     }
 
     /// Every message that was not handed out just as often as its record says.
-    pub fn unnoted(&self) -> impl Iterator<Item = (&Arc<str>, Order, &Letter)> {
+    pub fn unnoted(&self) -> impl Iterator<Item = (&Arc<str>, Order, &QueuedMessage)> {
         self.mailboxes.iter().flat_map(|(instance, mailbox)| {
-            let hidden = mailbox.hidden.iter().map(|(order, (letter, _))| (order, letter));
+            let hidden = mailbox.hidden.iter().map(|(order, (queued, _))| (order, queued));
             let all = mailbox.visible.iter().chain(hidden);
-            all.filter(|(_, letter)| letter.attempts != letter.noted)
-                .map(move |(order, letter)| (instance, *order, letter.as_ref()))
+            all.filter(|(_, queued)| queued.attempts != queued.noted)
+                .map(move |(order, queued)| (instance, *order, queued.as_ref()))
         })
     }
 }
 
 impl Inner {
     /// Puts a message into its instance's mailbox.
-    pub fn post(&mut self, instance: &Arc<str>, order: Order, mut letter: Letter, pin: Pin, now_ms: u64) {
+    pub fn post(&mut self, instance: &Arc<str>, order: Order, mut queued: QueuedMessage, pin: Pin, now_ms: u64) {
         // A commit of this process may be found in the store before it is answered.
-        self.unlearn_letters(instance, &[order]);
-        self.turns.letters += 1;
-        self.meters.turn_depth.set(self.turns.letters as f64);
-        let hidden = letter.due_ms > now_ms;
-        let start = letter.sort == Sort::Start && !hidden;
-        let alarm = hidden.then(|| self.set_alarm(letter.due_ms, Alarm::Letter(Arc::clone(instance), order)));
+        self.forget_messages(instance, &[order]);
+        self.turns.queued_messages += 1;
+        self.meters.turn_depth.set(self.turns.queued_messages as f64);
+        let hidden = queued.due_ms > now_ms;
+        let start = queued.sort == MessageKind::Start && !hidden;
+        let alarm = hidden.then(|| self.set_alarm(queued.due_ms, Alarm::QueuedMessage(Arc::clone(instance), order)));
         let mailbox = self
             .turns
             .mailboxes
             .entry(Arc::clone(instance))
             .or_insert_with(|| Box::new(Mailbox::new(pin)));
-        letter.certain &= mailbox.is_ours();
-        let letter = Box::new(letter);
+        queued.certain &= mailbox.is_ours();
+        let queued = Box::new(queued);
         match alarm {
             Some(alarm) => {
-                mailbox.hidden.insert(order, (letter, alarm));
+                mailbox.hidden.insert(order, (queued, alarm));
             }
             None => {
-                mailbox.visible.insert(order, letter);
+                mailbox.visible.insert(order, queued);
             }
         }
         if start {
             mailbox.unpark();
         }
-        self.settle(instance, now_ms);
+        self.coalesce(instance, now_ms);
         self.refresh(instance);
     }
 
@@ -127,11 +127,11 @@ impl Inner {
         let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else {
             return;
         };
-        if let Some((letter, _)) = mailbox.hidden.remove(&order) {
-            if letter.sort == Sort::Start {
+        if let Some((queued, _)) = mailbox.hidden.remove(&order) {
+            if queued.sort == MessageKind::Start {
                 mailbox.unpark();
             }
-            mailbox.visible.insert(order, letter);
+            mailbox.visible.insert(order, queued);
         }
         self.refresh(instance);
     }
@@ -143,7 +143,7 @@ impl Inner {
         };
         let first = match mailbox.holder {
             // Whoever is about to claim it with a commit must know first whether that came true.
-            Holder::Nobody if mailbox.settling.is_none() && !self.foreseen.contains(instance) => {
+            Holder::Nobody if mailbox.coalescing.is_none() && !self.pending_claim.contains(instance) => {
                 mailbox.visible.first_key_value().map(|(order, _)| *order)
             }
             _ => None,
@@ -182,37 +182,37 @@ impl Inner {
 
     /// Gives an instance to a claim: the messages that are visible now, each counted as handed out once more. At most
     /// `limit` of them, but a start is always among them if there is one: without it the others might wait for ever.
-    pub fn hold(&mut self, instance: &Arc<str>, claim: ClaimId, limit: usize) -> Vec<(Order, Letter)> {
+    pub fn hold(&mut self, instance: &Arc<str>, claim: ClaimId, limit: usize) -> Vec<(Order, QueuedMessage)> {
         let alone = self.recent.is_none();
         let Some(mailbox) = self.mailbox(instance) else {
             return Vec::new();
         };
         mailbox.holder = Holder::Claim(claim);
         let lapsed = mailbox.lapsed.take();
-        self.settled(instance);
+        self.stop_coalescing(instance);
         let Some(mailbox) = self.mailbox(instance) else {
             return Vec::new();
         };
-        let mut letters = mailbox.visible.iter();
-        let start = letters.find(|(_, letter)| letter.sort == Sort::Start);
+        let mut queued_messages = mailbox.visible.iter();
+        let start = queued_messages.find(|(_, queued)| queued.sort == MessageKind::Start);
         let start = start.map(|(order, _)| *order);
         let far = start.filter(|start| mailbox.visible.range(..start).count() >= limit);
         let near = limit - usize::from(far.is_some()).min(limit);
-        let mut letters = Vec::with_capacity(mailbox.visible.len().min(limit));
+        let mut queued_messages = Vec::with_capacity(mailbox.visible.len().min(limit));
         let held = mailbox.visible.iter_mut().enumerate();
-        for (_, (order, letter)) in held.filter(|(at, (order, _))| *at < near || Some(**order) == far) {
+        for (_, (order, queued)) in held.filter(|(at, (order, _))| *at < near || Some(**order) == far) {
             // Where many share the store, the head counts.
-            letter.attempts += u32::from(alone && !mutation::is(Mutation::SkipAttempt));
-            letters.push((*order, Letter::clone(letter)));
+            queued.attempts += u32::from(alone && !mutation::is(Mutation::SkipAttempt));
+            queued_messages.push((*order, QueuedMessage::clone(queued)));
         }
         if mutation::is(Mutation::NewestFirst) {
-            letters.reverse();
+            queued_messages.reverse();
         }
         if let Some(lapsed) = lapsed {
             self.claims.remove(&lapsed);
         }
         self.refresh(instance);
-        letters
+        queued_messages
     }
 
     /// Ends a claim on an instance without any change to its messages.
@@ -227,7 +227,7 @@ impl Inner {
             if !mailbox.is_ours() {
                 mailbox.doubt();
             }
-            self.settle(instance, now_ms);
+            self.coalesce(instance, now_ms);
             self.refresh(instance);
             self.drop_if_idle(instance);
         }
@@ -283,7 +283,7 @@ impl Inner {
         let start_came = mailbox
             .visible
             .iter()
-            .any(|(order, letter)| letter.sort == Sort::Start && !taken.contains(order));
+            .any(|(order, queued)| queued.sort == MessageKind::Start && !taken.contains(order));
         if mailbox.holder == Holder::Claim(claim) {
             mailbox.holder = if start_came { Holder::Nobody } else { Holder::Parked };
         }
@@ -297,8 +297,8 @@ impl Inner {
         }
         let Some(mailbox) = self.mailbox(instance) else { return };
         for order in orders {
-            if let Some(letter) = mailbox.visible.get_mut(order) {
-                letter.attempts = letter.attempts.saturating_sub(1);
+            if let Some(queued) = mailbox.visible.get_mut(order) {
+                queued.attempts = queued.attempts.saturating_sub(1);
             }
         }
     }
@@ -306,13 +306,13 @@ impl Inner {
     /// Hides messages until `due_ms`.
     pub fn hide(&mut self, instance: &Arc<str>, orders: &[Order], due_ms: u64) {
         for order in orders {
-            let Some(mut letter) = self.mailbox(instance).and_then(|mailbox| mailbox.visible.remove(order)) else {
+            let Some(mut queued) = self.mailbox(instance).and_then(|mailbox| mailbox.visible.remove(order)) else {
                 continue;
             };
-            letter.due_ms = due_ms;
-            let alarm = self.set_alarm(due_ms, Alarm::Letter(Arc::clone(instance), *order));
+            queued.due_ms = due_ms;
+            let alarm = self.set_alarm(due_ms, Alarm::QueuedMessage(Arc::clone(instance), *order));
             if let Some(mailbox) = self.mailbox(instance) {
-                mailbox.hidden.insert(*order, (letter, alarm));
+                mailbox.hidden.insert(*order, (queued, alarm));
             }
         }
         self.refresh(instance);
@@ -320,13 +320,13 @@ impl Inner {
 
     /// A message's deliveries were written down, in its record.
     pub fn noted(&mut self, instance: &str, order: Order, attempts: u32, version: Version) {
-        if let Some(letter) = self
+        if let Some(queued) = self
             .mailbox(instance)
             .and_then(|mailbox| mailbox.visible.get_mut(&order))
         {
-            letter.noted = attempts;
-            letter.version = version;
-            letter.enclosed = false;
+            queued.noted = attempts;
+            queued.version = version;
+            queued.inline = false;
         }
     }
 
@@ -335,23 +335,23 @@ impl Inner {
         if let (Some(recent), Some((instance, mailbox))) =
             (&mut self.recent, self.turns.mailboxes.get_key_value(instance))
         {
-            let letters = orders.iter().filter_map(|order| mailbox.find(*order));
-            letters.for_each(|letter| recent.remember(instance, &letter.id, &letter.version));
+            let queued_messages = orders.iter().filter_map(|order| mailbox.find(*order));
+            queued_messages.for_each(|queued| recent.remember(instance, &queued.id, &queued.version));
         }
-        self.unlearn_letters(instance, orders);
+        self.forget_messages(instance, orders);
     }
 
     /// Removes messages of which it is not known what has become. If they are there, the store will tell of them again.
-    pub fn unlearn_letters(&mut self, instance: &str, orders: &[Order]) {
+    pub fn forget_messages(&mut self, instance: &str, orders: &[Order]) {
         let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else {
             return;
         };
         for order in orders {
             let hidden = mailbox.hidden.remove(order).map(|(_, alarm)| self.alarms.cancel(alarm));
             let there = mailbox.visible.remove(order).is_some() || hidden.is_some();
-            self.turns.letters -= usize::from(there);
+            self.turns.queued_messages -= usize::from(there);
         }
-        self.meters.turn_depth.set(self.turns.letters as f64);
+        self.meters.turn_depth.set(self.turns.queued_messages as f64);
     }
 
     /// Tells which runtime version an instance is bound to.
@@ -383,9 +383,9 @@ impl Inner {
         for claim in claims {
             self.drop_claim(claim);
         }
-        self.settled(instance);
+        self.stop_coalescing(instance);
         self.consume(instance, orders);
-        self.unlearn_letters(instance, &others);
+        self.forget_messages(instance, &others);
         self.refresh(instance);
         self.drop_if_idle(instance);
     }

@@ -27,7 +27,7 @@ pub struct WorkWant {
 
 /// An activity that waits or runs.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub struct QueuedActivity {
     /// Where its record is.
     pub key: Key,
     /// The version of its record.
@@ -50,7 +50,7 @@ pub struct Task {
     pub foreign: bool,
 }
 
-impl Task {
+impl QueuedActivity {
     /// Where it stands among those that are ready.
     fn turn(&self, order: Order) -> (bool, Order) {
         (self.foreign, order)
@@ -67,7 +67,7 @@ enum State {
 }
 
 struct Entry {
-    task: Task,
+    queued: QueuedActivity,
     state: State,
     lapsed: Option<ClaimId>,
 }
@@ -75,14 +75,14 @@ struct Entry {
 impl Entry {
     /// Whether nobody here has a claim on it, not even in advance.
     fn is_hint(&self) -> bool {
-        self.state == State::Ready && self.lapsed.is_none() && self.task.reserved_ms == 0
+        self.state == State::Ready && self.lapsed.is_none() && self.queued.reserved_ms == 0
     }
 
     /// Its record was written again; what tells of it at the version before is old.
     fn change_version(&mut self, version: Version, recent: Option<&mut Recent>) {
-        let before = std::mem::replace(&mut self.task.version, version);
+        let before = std::mem::replace(&mut self.queued.version, version);
         if let Some(recent) = recent {
-            recent.remember(&self.task.activity.instance, &self.task.key.id, &before);
+            recent.remember(&self.queued.activity.instance, &self.queued.key.id, &before);
         }
     }
 }
@@ -96,7 +96,7 @@ fn activity_key(activity: &Activity) -> ActivityKey {
 /// All activities that are not finished.
 #[derive(Default)]
 pub struct Work {
-    tasks: HashMap<Order, Box<Entry>>,
+    entries: HashMap<Order, Box<Entry>>,
     /// Ready activities outside sessions, by tag; those of other processes behind all others.
     ready: BTreeMap<Option<Arc<str>>, BTreeSet<(bool, Order)>>,
     by_activity: BTreeMap<ActivityKey, Vec<Order>>,
@@ -109,7 +109,7 @@ pub struct Work {
 impl Work {
     /// How many activities there are.
     pub fn len(&self) -> usize {
-        self.tasks.len()
+        self.entries.len()
     }
 
     /// Whether any activity outside sessions is ready.
@@ -119,30 +119,30 @@ impl Work {
 
     /// The oldest ready activity outside sessions that a worker may take.
     fn first(&self, tags: &TagFilter) -> Option<(bool, Order)> {
-        let queues = self.ready.iter().filter(|(tag, _)| tags.matches(tag.as_deref()));
-        queues.filter_map(|(_, queue)| queue.first()).min().copied()
+        let lanes = self.ready.iter().filter(|(tag, _)| tags.matches(tag.as_deref()));
+        lanes.filter_map(|(_, queue)| queue.first()).min().copied()
     }
 
     /// An activity.
-    pub fn task(&self, order: Order) -> Option<&Task> {
-        self.tasks.get(&order).map(|entry| &entry.task)
+    pub fn activity(&self, order: Order) -> Option<&QueuedActivity> {
+        self.entries.get(&order).map(|entry| &entry.queued)
     }
 
     /// Whether somebody here works on an activity, or is about to.
     pub fn is_taken(&self, order: Order) -> bool {
-        let entry = self.tasks.get(&order);
+        let entry = self.entries.get(&order);
         entry.is_some_and(|entry| matches!(entry.state, State::Claimed(_) | State::Aside))
     }
 
     /// Whether an activity stands here unclaimed.
     pub fn is_hint(&self, order: Order) -> bool {
-        self.tasks.get(&order).is_some_and(|entry| entry.is_hint())
+        self.entries.get(&order).is_some_and(|entry| entry.is_hint())
     }
 
     /// All activities that stand here unclaimed.
-    pub fn hinted(&self) -> impl Iterator<Item = (Order, &Task)> {
-        let hints = self.tasks.iter().filter(|(_, entry)| entry.is_hint());
-        hints.map(|(order, entry)| (*order, &entry.task))
+    pub fn hinted(&self) -> impl Iterator<Item = (Order, &QueuedActivity)> {
+        let hints = self.entries.iter().filter(|(_, entry)| entry.is_hint());
+        hints.map(|(order, entry)| (*order, &entry.queued))
     }
 
     /// Every queued record of an activity.
@@ -158,20 +158,20 @@ impl Work {
     }
 
     /// The activities that are claimed in advance.
-    pub fn reserved(&self) -> impl Iterator<Item = &Task> {
-        self.reserved.keys().filter_map(|order| self.task(*order))
+    pub fn reserved(&self) -> impl Iterator<Item = &QueuedActivity> {
+        self.reserved.keys().filter_map(|order| self.activity(*order))
     }
 
     /// No claim that was made in advance counts any more.
     pub fn distrust_reservations(&mut self) {
         self.reserved.clear();
-        self.tasks.values_mut().for_each(|entry| entry.task.reserved_ms = 0);
+        self.entries.values_mut().for_each(|entry| entry.queued.reserved_ms = 0);
     }
 
     /// Every activity that was not handed out just as often as its record says.
-    pub fn unnoted(&self) -> impl Iterator<Item = (Order, &Task)> {
-        let tasks = self.tasks.iter().map(|(order, entry)| (*order, &entry.task));
-        tasks.filter(|(_, task)| task.attempts != task.noted)
+    pub fn unnoted(&self) -> impl Iterator<Item = (Order, &QueuedActivity)> {
+        let entries = self.entries.iter().map(|(order, entry)| (*order, &entry.queued));
+        entries.filter(|(_, queued)| queued.attempts != queued.noted)
     }
 }
 
@@ -188,36 +188,36 @@ pub fn first(work: &Work, sessions: &Sessions, want: &WorkWant, now_ms: u64) -> 
 
 impl Inner {
     /// Puts an activity into the queue.
-    pub fn offer(&mut self, order: Order, task: Task, now_ms: u64) {
+    pub fn offer(&mut self, order: Order, queued: QueuedActivity, now_ms: u64) {
         self.work
             .by_activity
-            .entry(activity_key(&task.activity))
+            .entry(activity_key(&queued.activity))
             .or_insert_with(|| Vec::with_capacity(1))
             .push(order);
         *self
             .work
             .by_instance
-            .entry(Arc::clone(&task.activity.instance))
+            .entry(Arc::clone(&queued.activity.instance))
             .or_default() += 1;
-        if let Some(session) = &task.activity.session {
+        if let Some(session) = &queued.activity.session {
             self.sessions.joined(session);
         }
-        let state = if task.due_ms > now_ms {
-            State::Hidden(self.set_alarm(task.due_ms, Alarm::Task(order)))
+        let state = if queued.due_ms > now_ms {
+            State::Hidden(self.set_alarm(queued.due_ms, Alarm::QueuedActivity(order)))
         } else {
             State::Ready
         };
         let ready = state == State::Ready;
-        if task.reserved_ms > 0 {
+        if queued.reserved_ms > 0 {
             self.work.reserved.insert(order, now_ms);
         }
-        self.meters.work_depth.set((self.work.tasks.len() + 1) as f64);
+        self.meters.work_depth.set((self.work.entries.len() + 1) as f64);
         let entry = Entry {
-            task,
+            queued,
             state,
             lapsed: None,
         };
-        self.work.tasks.insert(order, Box::new(entry));
+        self.work.entries.insert(order, Box::new(entry));
         if ready {
             self.show(order, now_ms);
         }
@@ -225,7 +225,7 @@ impl Inner {
 
     /// A hidden activity has become visible.
     pub fn reveal_task(&mut self, order: Order, now_ms: u64) {
-        let Some(entry) = self.work.tasks.get_mut(&order) else {
+        let Some(entry) = self.work.entries.get_mut(&order) else {
             return;
         };
         if matches!(entry.state, State::Hidden(_)) {
@@ -236,14 +236,14 @@ impl Inner {
 
     /// Puts an activity among the ready and wakes a worker that may take it.
     fn show(&mut self, order: Order, now_ms: u64) {
-        let Some(entry) = self.work.tasks.get(&order) else {
+        let Some(entry) = self.work.entries.get(&order) else {
             return;
         };
-        let (tag, session) = (entry.task.activity.tag.clone(), entry.task.activity.session.clone());
+        let (tag, session) = (entry.queued.activity.tag.clone(), entry.queued.activity.session.clone());
         match &session {
             Some(session) => self.sessions.show(session, order, tag.clone()),
             None => {
-                let turn = entry.task.turn(order);
+                let turn = entry.queued.turn(order);
                 self.work.ready.entry(tag.clone()).or_default().insert(turn);
             }
         }
@@ -251,15 +251,15 @@ impl Inner {
     }
 
     fn unshow(&mut self, order: Order) {
-        let Some(entry) = self.work.tasks.get(&order) else {
+        let Some(entry) = self.work.entries.get(&order) else {
             return;
         };
-        let (tag, session) = (&entry.task.activity.tag, &entry.task.activity.session);
+        let (tag, session) = (&entry.queued.activity.tag, &entry.queued.activity.session);
         match session {
             Some(session) => self.sessions.unshow(session, order),
             None => {
                 if let Some(queue) = self.work.ready.get_mut(tag) {
-                    queue.remove(&entry.task.turn(order));
+                    queue.remove(&entry.queued.turn(order));
                     if queue.is_empty() {
                         self.work.ready.remove(tag);
                     }
@@ -299,30 +299,32 @@ impl Inner {
 
     /// Whether the oldest ready activity that a worker may take is another process's.
     pub fn would_take_foreign(&self, want: &WorkWant, now_ms: u64) -> bool {
-        let first = self.first_work(want, now_ms).and_then(|order| self.work.task(order));
-        first.is_some_and(|task| task.foreign)
+        let first = self
+            .first_work(want, now_ms)
+            .and_then(|order| self.work.activity(order));
+        first.is_some_and(|queued| queued.foreign)
     }
 
     /// Gives an activity to a claim, counted as handed out once more.
-    pub fn hold_task(&mut self, order: Order, claim: ClaimId) -> Option<Task> {
+    pub fn hold_task(&mut self, order: Order, claim: ClaimId) -> Option<QueuedActivity> {
         self.unshow(order);
-        let entry = self.work.tasks.get_mut(&order)?;
+        let entry = self.work.entries.get_mut(&order)?;
         entry.state = State::Claimed(claim);
-        entry.task.attempts += u32::from(!mutation::is(Mutation::SkipAttempt));
+        entry.queued.attempts += u32::from(!mutation::is(Mutation::SkipAttempt));
         let lapsed = entry.lapsed.take();
-        let task = entry.task.clone();
+        let queued = entry.queued.clone();
         // What was claimed in advance is used up.
-        entry.task.reserved_ms = 0;
+        entry.queued.reserved_ms = 0;
         self.work.reserved.remove(&order);
         if let Some(lapsed) = lapsed {
             self.claims.remove(&lapsed);
         }
-        Some(task)
+        Some(queued)
     }
 
     /// Takes an activity back whose lease ran out before it was handed out; `false` if it is gone or somebody else's.
     pub fn hold_task_again(&mut self, order: Order, claim: ClaimId) -> bool {
-        let Some(entry) = self.work.tasks.get_mut(&order) else {
+        let Some(entry) = self.work.entries.get_mut(&order) else {
             return false;
         };
         if entry.state == State::Ready && entry.lapsed == Some(claim) {
@@ -336,7 +338,7 @@ impl Inner {
 
     /// Ends a claim on an activity: it is ready again, at once or at `due_ms`.
     pub fn put_back(&mut self, order: Order, claim: ClaimId, due_ms: Option<u64>, uncount: bool, now_ms: u64) {
-        let Some(entry) = self.work.tasks.get_mut(&order) else {
+        let Some(entry) = self.work.entries.get_mut(&order) else {
             return;
         };
         if entry.state != State::Claimed(claim) && entry.lapsed != Some(claim) {
@@ -344,15 +346,15 @@ impl Inner {
         }
         entry.lapsed = None;
         if uncount {
-            entry.task.attempts = entry.task.attempts.saturating_sub(1);
+            entry.queued.attempts = entry.queued.attempts.saturating_sub(1);
         }
         let was_ready = entry.state == State::Ready;
         match due_ms.filter(|due_ms| *due_ms > now_ms) {
             Some(due_ms) => {
-                entry.task.due_ms = due_ms;
+                entry.queued.due_ms = due_ms;
                 self.unshow(order);
-                let alarm = self.set_alarm(due_ms, Alarm::Task(order));
-                if let Some(entry) = self.work.tasks.get_mut(&order) {
+                let alarm = self.set_alarm(due_ms, Alarm::QueuedActivity(order));
+                if let Some(entry) = self.work.entries.get_mut(&order) {
                     entry.state = State::Hidden(alarm);
                 }
             }
@@ -365,31 +367,31 @@ impl Inner {
     }
 
     /// Takes the oldest ready activity of the same instance and tag out of the queue that a commit may claim.
-    pub fn set_next_aside(&mut self, done: &Activity) -> Option<(Order, Task)> {
+    pub fn set_next_aside(&mut self, done: &Activity) -> Option<(Order, QueuedActivity)> {
         let ready = self.work.ready.get(&done.tag)?;
         let suits = |(_, order): &&(bool, Order)| {
-            let entry = self.work.tasks.get(order);
+            let entry = self.work.entries.get(order);
             entry.is_some_and(|entry| {
-                let task = &entry.task;
-                task.activity.instance == done.instance
-                    && !task.foreign
-                    && task.reserved_ms == 0
+                let queued = &entry.queued;
+                queued.activity.instance == done.instance
+                    && !queued.foreign
+                    && queued.reserved_ms == 0
                     && entry.lapsed.is_none()
-                    && matches!(task.body, Body::Held(..))
+                    && matches!(queued.body, Body::Held(..))
             })
         };
         let (_, order) = *ready.iter().take(NEAR).find(suits)?;
         self.unshow(order);
-        let entry = self.work.tasks.get_mut(&order)?;
+        let entry = self.work.entries.get_mut(&order)?;
         entry.state = State::Aside;
-        Some((order, entry.task.clone()))
+        Some((order, entry.queued.clone()))
     }
 
     /// It is known whether the commit has claimed it: at which version, until when, and delivered how often.
     pub fn put_next_back(&mut self, order: Order, claimed: Option<(Version, u64, u32)>, now_ms: u64) {
         let Some(entry) = self
             .work
-            .tasks
+            .entries
             .get_mut(&order)
             .filter(|entry| entry.state == State::Aside)
         else {
@@ -397,7 +399,7 @@ impl Inner {
         };
         if let Some((version, until_ms, attempts)) = claimed {
             self.work.reserved.insert(order, now_ms);
-            (entry.task.reserved_ms, entry.task.noted) = (until_ms, attempts);
+            (entry.queued.reserved_ms, entry.queued.noted) = (until_ms, attempts);
             entry.change_version(version, self.recent.as_mut());
         }
         entry.state = State::Ready;
@@ -406,22 +408,22 @@ impl Inner {
 
     /// Takes an activity out of the queue that was claimed in advance before `before_ms`: nobody here may have it until others
     /// may too.
-    pub fn set_unwanted_aside(&mut self, before_ms: u64) -> Option<(Order, Task)> {
+    pub fn set_unwanted_aside(&mut self, before_ms: u64) -> Option<(Order, QueuedActivity)> {
         let is_old = |(_, since_ms): &(&Order, &u64)| **since_ms < before_ms;
         let order = *self.work.reserved.iter().find(is_old)?.0;
         self.work.reserved.remove(&order);
         self.unshow(order);
-        let entry = self.work.tasks.get_mut(&order)?;
+        let entry = self.work.entries.get_mut(&order)?;
         entry.state = State::Aside;
-        Some((order, entry.task.clone()))
+        Some((order, entry.queued.clone()))
     }
 
     /// Others may have an activity again that was claimed in advance, and so may who is here.
     pub fn unreserve(&mut self, order: Order, foreign: bool, now_ms: u64) {
-        let Some(entry) = self.work.tasks.get_mut(&order) else {
+        let Some(entry) = self.work.entries.get_mut(&order) else {
             return;
         };
-        (entry.task.reserved_ms, entry.task.foreign) = (0, foreign);
+        (entry.queued.reserved_ms, entry.queued.foreign) = (0, foreign);
         if entry.state == State::Aside {
             entry.state = State::Ready;
             self.show(order, now_ms);
@@ -429,8 +431,8 @@ impl Inner {
     }
 
     /// A claim's lease has run out: others may take the activity, but until they do the claim can be given back.
-    pub fn lapse_task(&mut self, order: Order, claim: ClaimId, now_ms: u64) {
-        let Some(entry) = self.work.tasks.get_mut(&order) else {
+    pub fn lapse_activity(&mut self, order: Order, claim: ClaimId, now_ms: u64) {
+        let Some(entry) = self.work.entries.get_mut(&order) else {
             return;
         };
         entry.lapsed = Some(claim);
@@ -440,21 +442,21 @@ impl Inner {
 
     /// An activity's deliveries were written down.
     pub fn noted_task(&mut self, order: Order, attempts: u32, version: Version) {
-        let Some(entry) = self.work.tasks.get_mut(&order) else {
+        let Some(entry) = self.work.entries.get_mut(&order) else {
             return;
         };
-        entry.task.noted = attempts;
+        entry.queued.noted = attempts;
         entry.change_version(version, self.recent.as_mut());
     }
 
     /// Removes an activity that is finished or cancelled, and every claim on it.
     pub fn withdraw(&mut self, order: Order) {
-        let Some(entry) = self.work.tasks.get(&order) else {
+        let Some(entry) = self.work.entries.get(&order) else {
             return;
         };
         if let Some(recent) = &mut self.recent {
-            let task = &entry.task;
-            recent.remember(&task.activity.instance, &task.key.id, &task.version);
+            let queued = &entry.queued;
+            recent.remember(&queued.activity.instance, &queued.key.id, &queued.version);
         }
         self.unlearn(order);
     }
@@ -463,10 +465,10 @@ impl Inner {
     pub fn unlearn(&mut self, order: Order) {
         self.unshow(order);
         self.work.reserved.remove(&order);
-        let Some(entry) = self.work.tasks.remove(&order) else {
+        let Some(entry) = self.work.entries.remove(&order) else {
             return;
         };
-        self.meters.work_depth.set(self.work.tasks.len() as f64);
+        self.meters.work_depth.set(self.work.entries.len() as f64);
         match entry.state {
             State::Hidden(alarm) => self.alarms.cancel(alarm),
             State::Claimed(claim) => self.drop_claim(claim),
@@ -475,21 +477,21 @@ impl Inner {
         if let Some(lapsed) = entry.lapsed {
             self.drop_claim(lapsed);
         }
-        let instance = &entry.task.activity.instance;
+        let instance = &entry.queued.activity.instance;
         if let Some(count) = self.work.by_instance.get_mut(instance) {
             *count -= 1;
             if *count == 0 {
                 self.work.by_instance.remove(instance);
             }
         }
-        let key = activity_key(&entry.task.activity);
+        let key = activity_key(&entry.queued.activity);
         if let Some(orders) = self.work.by_activity.get_mut(&key) {
             orders.retain(|other| *other != order);
             if orders.is_empty() {
                 self.work.by_activity.remove(&key);
             }
         }
-        if let Some(session) = &entry.task.activity.session {
+        if let Some(session) = &entry.queued.activity.session {
             self.sessions.left(session);
         }
     }

@@ -7,7 +7,7 @@ mod housekeeper;
 
 pub use housekeeper::{Housekeeper, round};
 
-use crate::admin::condemn;
+use crate::admin::two_phase_delete;
 use crate::engine::Engine;
 use crate::outbox;
 use crate::records::instance_of;
@@ -30,7 +30,7 @@ pub enum Topic {
     /// Roll a turn forward.
     Redo,
     /// Carry a deletion out, or take it back.
-    Condemned,
+    Deletion,
     /// Deliver an intent.
     Outbox,
     /// Remove a tombstone.
@@ -38,7 +38,7 @@ pub enum Topic {
     /// Remove the record of a session that nobody holds.
     Sessions,
     /// Remove a claim on an instance that is not there.
-    Strays,
+    PhantomLeases,
     /// Take note of a process that works on the store.
     Members,
     /// Remove parts of a large body that no record refers to.
@@ -49,11 +49,11 @@ impl Topic {
     /// All of them, in the order in which a store that is opened needs them.
     const ALL: [Self; 8] = [
         Self::Redo,
-        Self::Condemned,
+        Self::Deletion,
         Self::Outbox,
         Self::Tombs,
         Self::Sessions,
-        Self::Strays,
+        Self::PhantomLeases,
         Self::Members,
         Self::Parts,
     ];
@@ -61,11 +61,11 @@ impl Topic {
     const fn name(self) -> &'static str {
         match self {
             Self::Redo => "redo",
-            Self::Condemned => "condemned",
+            Self::Deletion => "condemned",
             Self::Outbox => "outbox",
             Self::Tombs => "tombs",
             Self::Sessions => "sessions",
-            Self::Strays => "strays",
+            Self::PhantomLeases => "strays",
             Self::Members => "members",
             Self::Parts => "parts",
         }
@@ -100,10 +100,10 @@ pub async fn run(engine: &Arc<Engine>, record: Record) -> Result<()> {
             Ok(())
         }
         Some(Topic::Parts) => engine.parts.sweep(&record.key).await.map(drop),
-        Some(Topic::Strays) => turn::forget_stray(engine, record).await,
+        Some(Topic::PhantomLeases) => turn::forget_phantom(engine, record).await,
         Some(Topic::Members) => shared::meet(engine, record).await,
         Some(Topic::Sessions) => work::forget_session(engine, record).await,
-        Some(Topic::Condemned) => condemn::chore(engine, record).await,
+        Some(Topic::Deletion) => two_phase_delete::chore(engine, record).await,
         // A chore of a later version of perennial: that one does it.
         None => Ok(()),
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// How many records are asked for at once.
 pub const PAGE: usize = 1_000;
 
-/// Reads everything of an instance but its queues.
+/// Reads everything of an instance but its lanes.
 #[cfg(feature = "testing")]
 pub async fn load(store: &dyn Store, instance: &str) -> Result<Snapshot> {
     let partition = crate::records::partition(instance);
@@ -20,7 +20,7 @@ pub async fn load(store: &dyn Store, instance: &str) -> Result<Snapshot> {
     load_from(store, &partition, head).await
 }
 
-/// Reads everything of an instance but its queues and its head, which was read before.
+/// Reads everything of an instance but its lanes and its head, which was read before.
 ///
 /// A history that this program cannot decode is not an error here: it is part of what is known of the instance, and the
 /// runtime ends the instance for it. One that the store cannot read is: it may be mended.

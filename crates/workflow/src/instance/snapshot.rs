@@ -9,7 +9,7 @@ use crate::records::{
 use perennial_store::Version;
 use std::sync::Arc;
 
-/// Everything of an instance but its queues, as of one version of its head. Never changes: a turn makes a new one.
+/// Everything of an instance but its lanes, as of one version of its head. Never changes: a turn makes a new one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// The head and its version; `None` if no turn was ever committed and nobody has claimed the first one.

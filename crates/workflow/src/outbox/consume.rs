@@ -15,7 +15,7 @@ use std::time::Duration;
 const WAIT: Duration = Duration::from_millis(100);
 
 /// Waits, but not for long, until it is known what became of these intents: then most need no tombstone.
-pub async fn goodbye(engine: &Engine, origins: impl Iterator<Item = &Origin>) {
+pub async fn await_intents(engine: &Engine, origins: impl Iterator<Item = &Origin>) {
     let going = origins.filter(|origin| origin.fate() == Fate::Going);
     let going: Vec<_> = going.map(known).collect();
     if going.is_empty() {
@@ -55,8 +55,8 @@ fn tomb(origin: &Origin, key: Key, order: Order, now_ms: u64) -> Result<Option<D
 }
 
 /// How a message goes that is deleted with its instance.
-pub async fn farewell(engine: &Engine, instance: &str, key: Key, order: Order) -> Result<Op> {
-    if key.id == message::id(order, engine.tag()) {
+pub async fn removal_op(engine: &Engine, instance: &str, key: Key, order: Order) -> Result<Op> {
+    if key.id == message::id(order, engine.process_id()) {
         return Ok(Op::Remove(key));
     }
     let known = engine.board.lock().0.turns().origin(instance, order);

@@ -18,9 +18,9 @@ pub fn dispatch(engine: &Arc<Engine>, sender: &Partition, intents: Vec<Intent>, 
     }
     intents.iter().for_each(|intent| intent.stored(committed));
     // Queued here and not by the courier, so that a later turn's intents cannot come before these.
-    let mut queues = engine.outbox.queues.lock();
-    queues.entry(sender.clone()).or_default().extend(intents);
-    drop(queues);
+    let mut lanes = engine.outbox.lanes.lock();
+    lanes.entry(sender.clone()).or_default().extend(intents);
+    drop(lanes);
     let (clock, on_the_way) = (Arc::clone(&engine.clock), OnTheWay::new(engine));
     let courier = courier(Arc::downgrade(engine), clock, sender.clone());
     engine.spawner.spawn(async move {
@@ -53,7 +53,7 @@ async fn courier(engine: Weak<Engine>, clock: Arc<dyn Clock>, sender: Partition)
             return;
         };
         let outcome = {
-            let _turn = engine.outbox.lines.enter(&sender).await;
+            let _turn = engine.outbox.keyed_mutex.enter(&sender).await;
             carry_queued(&engine, &sender).await
         };
         match outcome {
@@ -70,20 +70,20 @@ async fn courier(engine: Weak<Engine>, clock: Arc<dyn Clock>, sender: Partition)
 
 /// Delivers what is queued for a sender, once; the rest stays queued. Only whose turn it is may call this.
 async fn carry_queued(engine: &Arc<Engine>, sender: &Partition) -> Result<()> {
-    let mut queue = engine.outbox.queues.lock().remove(sender).unwrap_or_default();
+    let mut queue = engine.outbox.lanes.lock().remove(sender).unwrap_or_default();
     let outcome = carry(engine, sender, &mut queue).await;
     if !queue.is_empty() {
-        let mut queues = engine.outbox.queues.lock();
-        let newer = queues.remove(sender).unwrap_or_default();
+        let mut lanes = engine.outbox.lanes.lock();
+        let newer = lanes.remove(sender).unwrap_or_default();
         queue.extend(newer);
-        queues.insert(sender.clone(), queue);
+        lanes.insert(sender.clone(), queue);
     }
     outcome
 }
 
 /// Delivers every intent that is stored for a sender; `false` if somebody else is about it.
 pub async fn flush(engine: &Arc<Engine>, sender: &Partition) -> Result<bool> {
-    let Some(_turn) = engine.outbox.lines.try_enter(sender) else {
+    let Some(_turn) = engine.outbox.keyed_mutex.try_enter(sender) else {
         return Ok(false);
     };
     carry_queued(engine, sender).await?;
@@ -121,7 +121,7 @@ async fn claim(engine: &Engine, record: &Record) -> Result<bool> {
     let mut draft = Draft::new(record.key.clone(), record.body.clone());
     draft.place.clone_from(&record.place);
     if let Some(place) = &mut draft.place {
-        place.due_ms = engine.clock.now_ms() + intent::PATIENCE_MS;
+        place.due_ms = engine.clock.now_ms() + intent::TAKE_OVER_AFTER_MS;
     }
     let replace = Op::Replace(draft, record.version.clone());
     match engine.commit(Commit::new(vec![replace])).await {

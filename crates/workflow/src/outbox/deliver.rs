@@ -1,7 +1,7 @@
 //! Delivering intents: the message comes, then the intent goes.
 
 use super::{Fate, Origin};
-use crate::board::{Letter, Reservation, Sort};
+use crate::board::{MessageKind, QueuedMessage, Reservation};
 use crate::engine::Engine;
 use crate::mutation::{self, Mutation};
 use crate::queued::written;
@@ -9,7 +9,7 @@ use crate::records::envelope::Envelope;
 use crate::records::intent::{self, Body};
 use crate::records::{message, tomb};
 use crate::recover;
-use crate::shared::{self, Arrival, Foresight, joint};
+use crate::shared::{self, Arrival, ArrivalClaim, batcher};
 use futures::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use perennial_store::{Commit, Committed, Draft, Error, Op, Order, Partition, Place, Record, Result, Sharing, Version};
@@ -92,7 +92,7 @@ impl Intent {
             item, target, due_ms, ..
         } = &self.body;
         let place = Place {
-            lane: engine.queues.turn(),
+            lane: engine.lanes.turn(),
             order,
             due_ms: *due_ms,
         };
@@ -105,15 +105,15 @@ impl Intent {
         Arrival {
             instance: Arc::clone(target),
             due_ms: self.body.due_ms,
-            sort: Sort::of(&self.body.item),
+            sort: MessageKind::of(&self.body.item),
             // It must leave a tombstone, perhaps.
-            enclosed: None,
+            inline: None,
             op: 0,
         }
     }
 
-    fn letter(&self, engine: &Engine, order: Order, version: Version, attempts: u32, bytes: usize) -> Letter {
-        Letter {
+    fn queued(&self, engine: &Engine, order: Order, version: Version, attempts: u32, bytes: usize) -> QueuedMessage {
+        QueuedMessage {
             id: message::id_from(order, &self.origin.from),
             version,
             due_ms: self.body.due_ms,
@@ -122,8 +122,8 @@ impl Intent {
             old: false,
             certain: true,
             since: None,
-            enclosed: false,
-            sort: Sort::of(&self.body.item),
+            inline: false,
+            sort: MessageKind::of(&self.body.item),
             body: engine.copied_body(&self.body.item, bytes),
             from: Some(Arc::clone(&self.origin)),
         }
@@ -199,27 +199,27 @@ async fn serve(engine: &Arc<Engine>, sender: &Partition, target: &str, mut group
     let _arriving = engine.board.announce(vec![Arc::clone(&target)]);
     while !group.is_empty() {
         let mut ops = Vec::with_capacity(group.len());
-        let mut posts = Vec::with_capacity(group.len());
+        let mut new_messages = Vec::with_capacity(group.len());
         for intent in &group {
             let order = intent.order(engine);
             let draft = intent.message(engine, order)?;
-            posts.push((order, draft.body.len()));
+            new_messages.push((order, draft.body.len()));
             ops.push(Op::Create(draft));
         }
         let since = shared::known_version(engine, &target);
         let first = group.first().map(|intent| intent.arrival(&target));
         match create(engine, ops, first.filter(|_| engine.outbox.is_open())).await {
             Ok((committed, reservation)) => {
-                for (op, (intent, (order, bytes))) in group.iter().zip(posts).enumerate() {
+                for (op, (intent, (order, bytes))) in group.iter().zip(new_messages).enumerate() {
                     // What is gone already, or changed, needs no delivery.
                     if let Some(version) = written(&committed, op).filter(|_| engine.outbox.is_open()) {
-                        let letter = intent.letter(engine, order, version, 0, bytes);
+                        let queued = intent.queued(engine, order, version, 0, bytes);
                         let reservation = reservation.as_ref().filter(|_| op == 0);
                         post(
                             engine,
                             &target,
                             order,
-                            letter,
+                            queued,
                             since.clone(),
                             reservation.map(|(reservation, _)| reservation.clone()),
                         );
@@ -259,12 +259,12 @@ fn post(
     engine: &Engine,
     target: &Arc<str>,
     order: Order,
-    letter: Letter,
+    queued: QueuedMessage,
     since: Option<Version>,
     reservation: Option<Reservation>,
 ) {
     if !engine.board.lock().0.turns().has(target, order) {
-        shared::deliver(engine, target, order, letter, since, reservation);
+        shared::deliver(engine, target, order, queued, since, reservation);
     }
 }
 
@@ -274,24 +274,26 @@ async fn create(
     engine: &Arc<Engine>,
     ops: Vec<Op>,
     first: Option<Arrival>,
-) -> Result<(Committed, Option<(Reservation, Foresight)>)> {
+) -> Result<(Committed, Option<(Reservation, ArrivalClaim)>)> {
     if engine.shared.is_none() {
         return Ok((engine.commit(Commit::new(ops)).await?, None));
     }
-    let foresight = match &first {
-        Some(first) => Foresight::of(engine, first)?,
+    let arrival_claim = match &first {
+        Some(first) => ArrivalClaim::of(engine, first)?,
         None => None,
     };
-    let (foresight, chance) = foresight.unzip();
-    let joined = joint::commit(engine, ops, chance.into_iter().collect()).await?;
+    let (arrival_claim, optional) = arrival_claim.unzip();
+    let joined = batcher::commit(engine, ops, optional.into_iter().collect()).await?;
     let reservation = joined
         .taken
         .into_iter()
         .next()
         .flatten()
-        .zip(foresight)
+        .zip(arrival_claim)
         .zip(first)
-        .map(|((version, foresight), first)| (foresight.came_true(engine, &first.instance, version), foresight));
+        .map(|((version, arrival_claim), first)| {
+            (arrival_claim.came_true(engine, &first.instance, version), arrival_claim)
+        });
     Ok((joined.versions, reservation))
 }
 
@@ -307,8 +309,8 @@ async fn meet(engine: &Engine, target: &Arc<str>, intent: &Intent) -> Result<()>
         return Ok(());
     };
     if let Ok(envelope) = Envelope::open(&record) {
-        let letter = intent.letter(engine, order, record.version, envelope.attempts, record.body.len());
-        post(engine, target, order, letter, None, None);
+        let queued = intent.queued(engine, order, record.version, envelope.attempts, record.body.len());
+        post(engine, target, order, queued, None, None);
     }
     Ok(())
 }

@@ -13,18 +13,18 @@
 mod consume;
 mod courier;
 mod deliver;
-mod lines;
+mod keyed_mutex;
 mod origin;
 
-pub use consume::{consumption, farewell, goodbye, sweep};
+pub use consume::{await_intents, consumption, removal_op, sweep};
 pub use courier::{dispatch, flush};
 pub use deliver::Intent;
-pub use lines::Lines;
+pub use keyed_mutex::KeyedMutex;
 pub use origin::{Fate, Origin, known, origin};
 
 use crate::chores::{Topic, topic_of};
 use crate::engine::Engine;
-use crate::queued::Post;
+use crate::queued::NewMessage;
 use crate::records::envelope::Envelope;
 use crate::records::{decode_body, intent};
 use parking_lot::Mutex;
@@ -38,9 +38,9 @@ use tokio::sync::watch;
 #[derive(Default)]
 pub struct Outbox {
     /// What couriers have still to deliver, by sender, in order.
-    queues: Mutex<HashMap<Partition, VecDeque<Intent>>>,
+    lanes: Mutex<HashMap<Partition, VecDeque<Intent>>>,
     /// Who delivers for a sender, one at a time.
-    lines: Lines,
+    keyed_mutex: KeyedMutex,
     /// How many couriers are on their way.
     couriers: watch::Sender<usize>,
     /// Whether the board has been filled and must know of what is delivered.
@@ -77,7 +77,7 @@ pub fn is_needed(engine: &Engine) -> bool {
 
 /// The intent that a message must become which `sender` is about to send in one commit with other changes of its own;
 /// `None` if it can be sent as it is.
-pub fn detour(engine: &Engine, sender: &Partition, post: &Post, create: &Op) -> Option<(Intent, Op)> {
+pub fn detour(engine: &Engine, sender: &Partition, new_message: &NewMessage, create: &Op) -> Option<(Intent, Op)> {
     let draft = create.draft()?;
     if !is_needed(engine) || draft.key.partition == *sender {
         return None;
@@ -85,11 +85,11 @@ pub fn detour(engine: &Engine, sender: &Partition, post: &Post, create: &Op) -> 
     let Envelope { item, .. } = decode_body(&draft.key, &draft.body).ok()?;
     let body = intent::Body {
         item,
-        target: post.instance.to_string(),
-        due_ms: post.due_ms,
-        order: post.order.0,
+        target: new_message.instance.to_string(),
+        due_ms: new_message.due_ms,
+        order: new_message.order.0,
     };
-    Intent::new(sender, body, post.op, engine.clock.now_ms()).ok()
+    Intent::new(sender, body, new_message.op, engine.clock.now_ms()).ok()
 }
 
 /// Does a due chore of the outbox: delivers an intent that was left behind, or removes a tombstone.

@@ -1,7 +1,7 @@
 //! Where a message came from, and what is known of its intent.
 
 use crate::engine::Engine;
-use crate::records::envelope::From;
+use crate::records::envelope::IntentRef;
 use perennial_store::Sharing;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -21,13 +21,13 @@ pub enum Fate {
 #[derive(Debug)]
 pub struct Origin {
     /// Which one it is.
-    pub from: From,
+    pub from: IntentRef,
     fate: watch::Sender<Fate>,
 }
 
 impl Origin {
     /// An intent of which so much is known.
-    pub fn new(from: From, fate: Fate) -> Self {
+    pub fn new(from: IntentRef, fate: Fate) -> Self {
         Self {
             from,
             fate: watch::Sender::new(fate),
@@ -46,7 +46,7 @@ impl Origin {
 }
 
 /// The intent of a message that was found in the store.
-pub fn origin(engine: &Engine, from: From) -> Arc<Origin> {
+pub fn origin(engine: &Engine, from: IntentRef) -> Arc<Origin> {
     // Who has a store to itself delivers every intent that it finds before it looks for messages.
     let fate = match engine.store.sharing() {
         Sharing::Exclusive => Fate::Gone,

@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 /// The intent that a message came from, see [`super::intent`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct From {
+pub struct IntentRef {
     /// The partition of the sender.
     pub partition: String,
     /// The id of the intent in it.
     pub id: String,
 }
 
-impl From {
+impl IntentRef {
     /// Names an intent.
     pub fn of(intent: &Key) -> Self {
         Self {
@@ -43,7 +43,7 @@ pub struct Envelope {
     pub attempts: u32,
     /// The intent that it came from, if it came through an outbox.
     #[serde(default)]
-    pub from: Option<From>,
+    pub from: Option<IntentRef>,
 }
 
 #[derive(Serialize)]
@@ -51,7 +51,7 @@ struct Borrowed<'a> {
     item: &'a WorkItem,
     attempts: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<&'a From>,
+    from: Option<&'a IntentRef>,
     /// Who has claimed it: it makes the claims of two processes differ, whatever else is the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<&'a str>,
@@ -70,7 +70,7 @@ impl Envelope {
     }
 
     /// The body of a record that holds `item`, which came from an intent or not.
-    pub fn body_from(item: &WorkItem, attempts: u32, from: Option<&From>) -> Result<Bytes> {
+    pub fn body_from(item: &WorkItem, attempts: u32, from: Option<&IntentRef>) -> Result<Bytes> {
         let owner = None;
         encode(&Borrowed {
             item,

@@ -1,6 +1,6 @@
 //! The head: the one record that every turn of an instance replaces, and so its fence.
 
-use super::queues::Queues;
+use super::lanes::LaneLayout;
 use super::{encode, execution::Execution, partition};
 use crate::chores::{self, Topic};
 use duroxide::providers::WorkItem;
@@ -53,8 +53,8 @@ pub struct Head {
     /// How often the custom status was changed.
     pub custom_version: u64,
     /// The process that committed the last turn, on a store that many share.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub home: Option<Arc<str>>,
+    #[serde(rename = "home", default, skip_serializing_if = "Option::is_none")]
+    pub last_runner: Option<Arc<str>>,
     /// Who works on the instance, on such a store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Lease>,
@@ -65,25 +65,25 @@ pub struct Head {
     #[serde(default, skip_serializing_if = "is_false")]
     pub parked: bool,
     /// Messages of clients that the last turns consumed, on such a store: a client whose reply was lost looks here.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub heard: Vec<String>,
+    #[serde(rename = "heard", default, skip_serializing_if = "Vec::is_empty")]
+    pub recently_consumed: Vec<String>,
     /// Set while a claim that rests on a hint holds what may be no instance at all: it goes if its process dies.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stray: Option<Stray>,
+    #[serde(rename = "stray", default, skip_serializing_if = "Option::is_none")]
+    pub phantom: Option<PhantomLease>,
     /// The message that came with the claim, on such a store, if it is small: it needs no record of its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub enclosed: Option<Arc<Enclosed>>,
+    #[serde(rename = "enclosed", default, skip_serializing_if = "Option::is_none")]
+    pub inline: Option<Arc<InlineMessage>>,
     /// What is still to be done of the last turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Pending>,
     /// The deletion that the instance is part of.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub condemned: Option<Condemned>,
+    #[serde(rename = "condemned", default, skip_serializing_if = "Option::is_none")]
+    pub deletion: Option<Deletion>,
 }
 
-/// A message in a head, see [`crate::turn::enclosed`].
+/// A message in a head, see [`crate::turn::inline`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Enclosed {
+pub struct InlineMessage {
     /// The id that its record would have.
     pub id: String,
     /// Its order of arrival.
@@ -92,9 +92,9 @@ pub struct Enclosed {
     pub item: Arc<WorkItem>,
 }
 
-/// A deletion that is under way, see [`crate::admin::condemn`].
+/// A deletion that is under way, see [`crate::admin::two_phase_delete`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Condemned {
+pub struct Deletion {
     /// Which deletion.
     pub by: String,
     /// The instance whose head says whether it is decided.
@@ -112,15 +112,15 @@ pub struct Condemned {
 
 /// A claim on an instance that may not be there, see [`crate::turn`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stray {
+pub struct PhantomLease {
     /// The order of the chore.
     pub order: u64,
     /// When others may look after it.
     pub due_ms: u64,
 }
 
-/// How long after the end of its lease a stray is looked at.
-const STRAY_MS: u64 = 60_000;
+/// How long after the end of its lease a phantom is looked at.
+const PHANTOM_MS: u64 = 60_000;
 
 /// A turn that is durable and not yet complete: the rest is in its [`super::redo::Redo`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,7 +146,7 @@ impl Head {
             parent: None,
             created_ms: now_ms,
             updated_ms: now_ms,
-            home: None,
+            last_runner: None,
             execution: Execution::new(execution, now_ms),
             turns: 0,
             kv_epoch: 0,
@@ -155,11 +155,11 @@ impl Head {
             lease: None,
             deliveries: 0,
             parked: false,
-            heard: Vec::new(),
-            stray: None,
-            enclosed: None,
+            recently_consumed: Vec::new(),
+            phantom: None,
+            inline: None,
             pending: None,
-            condemned: None,
+            deletion: None,
         }
     }
 
@@ -199,15 +199,15 @@ impl Head {
 
     /// Gives the instance to a process.
     pub fn lease_to(&mut self, lease: Lease) {
-        if let Some(stray) = &mut self.stray {
-            stray.due_ms = lease.until_ms.saturating_add(STRAY_MS);
+        if let Some(phantom) = &mut self.phantom {
+            phantom.due_ms = lease.until_ms.saturating_add(PHANTOM_MS);
         }
         self.lease = Some(lease);
     }
 
     /// Whether nothing is lost without it: no turn was committed, and nothing waits for one that it knows of.
     pub fn is_nothing(&self) -> bool {
-        self.is_blank() && !self.parked && self.deliveries == 0 && self.enclosed.is_none()
+        self.is_blank() && !self.parked && self.deliveries == 0 && self.inline.is_none()
     }
 
     /// Where the head stands, if there is something to be done: among the chores, or as a message if it has one that nobody
@@ -215,18 +215,18 @@ impl Head {
     fn place(&self) -> Option<Place> {
         let pending = self.pending.as_ref();
         let pending = pending.map(|pending| (Topic::Redo, pending.order, pending.due_ms));
-        let condemned = self.condemned.as_ref();
-        let condemned = condemned.map(|condemned| (Topic::Condemned, condemned.order, condemned.due_ms));
-        let stray = self.stray.as_ref();
-        let stray = stray.map(|stray| (Topic::Strays, stray.order, stray.due_ms));
-        if let (None, Some(enclosed)) = (pending.or(condemned), &self.enclosed) {
+        let deletion = self.deletion.as_ref();
+        let deletion = deletion.map(|deletion| (Topic::Deletion, deletion.order, deletion.due_ms));
+        let phantom = self.phantom.as_ref();
+        let phantom = phantom.map(|phantom| (Topic::PhantomLeases, phantom.order, phantom.due_ms));
+        if let (None, Some(inline)) = (pending.or(deletion), &self.inline) {
             return Some(Place {
-                lane: Queues::One.turn(),
-                order: Order(enclosed.order),
+                lane: LaneLayout::Combined.turn(),
+                order: Order(inline.order),
                 due_ms: self.lease.as_ref().map_or(0, |lease| lease.until_ms),
             });
         }
-        let (topic, order, due_ms) = pending.or(condemned).or(stray)?;
+        let (topic, order, due_ms) = pending.or(deletion).or(phantom)?;
         Some(chores::place(topic, Order(order), due_ms))
     }
 

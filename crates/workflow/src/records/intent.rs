@@ -1,6 +1,6 @@
 //! Intents: messages to other instances that are not sent yet, in the sender's partition.
 
-use super::envelope::From;
+use super::envelope::IntentRef;
 use super::{decode, encode};
 use crate::chores::{self, Topic};
 use duroxide::providers::WorkItem;
@@ -8,7 +8,7 @@ use perennial_store::{Draft, Key, Order, Partition, Record, RecordId, Result};
 use serde::{Deserialize, Serialize};
 
 /// How long the process that wrote an intent has to deliver it before others do.
-pub const PATIENCE_MS: u64 = 5_000;
+pub const TAKE_OVER_AFTER_MS: u64 = 5_000;
 
 /// What an intent says.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -42,8 +42,8 @@ pub fn key(sender: &Partition, order: Order) -> Key {
 }
 
 /// What its message tells of it.
-pub fn from(sender: &Partition, order: Order) -> From {
-    From::of(&key(sender, order))
+pub fn from(sender: &Partition, order: Order) -> IntentRef {
+    IntentRef::of(&key(sender, order))
 }
 
 impl Body {
@@ -56,7 +56,7 @@ impl Body {
             order: self.order,
         })?;
         let order = Order(self.order);
-        let place = chores::place(Topic::Outbox, order, now_ms + PATIENCE_MS);
+        let place = chores::place(Topic::Outbox, order, now_ms + TAKE_OVER_AFTER_MS);
         Ok(Draft::new(key(sender, order), body).placed(place))
     }
 

@@ -84,7 +84,7 @@ impl Entries {
     }
 
     /// Forgets keys whose clearing has become final; returns them.
-    pub fn settle(&mut self) -> Vec<String> {
+    pub fn promote(&mut self) -> Vec<String> {
         let gone: Vec<String> = self
             .0
             .iter()
@@ -171,7 +171,7 @@ mod tests {
         entries.write("a", None, 1);
         assert_eq!(entries.get("a"), None);
         assert_eq!(entries.snapshot(1)["a"].value, "1");
-        assert_eq!(entries.settle(), ["a"]);
+        assert_eq!(entries.promote(), ["a"]);
         assert!(entries.snapshot(2).is_empty());
     }
 }

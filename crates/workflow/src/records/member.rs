@@ -34,7 +34,7 @@ pub struct Serves {
 impl Serves {
     /// Whether it takes what stands in this topic.
     pub fn takes(&self, topic: &str) -> bool {
-        self.topics.contains(topic) || (self.any_work && topic != super::queues::TURN)
+        self.topics.contains(topic) || (self.any_work && topic != super::lanes::TURN)
     }
 }
 

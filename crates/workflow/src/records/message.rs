@@ -1,6 +1,6 @@
 //! Messages to an instance: starts, completions, timers, events.
 
-use super::envelope::{Envelope, From};
+use super::envelope::{Envelope, IntentRef};
 use super::{partition, tomb};
 use duroxide::providers::WorkItem;
 use perennial_store::{Draft, Key, Order, Place, RecordId, Result, Store};
@@ -35,7 +35,7 @@ pub fn draft(
     item: &WorkItem,
     place: Place,
     attempts: u32,
-    from: Option<&From>,
+    from: Option<&IntentRef>,
 ) -> Result<Draft> {
     Ok(Draft::new(key(instance, id), Envelope::body_from(item, attempts, from)?).placed(place))
 }
@@ -49,7 +49,7 @@ pub async fn read(store: &dyn Store, instance: &str, id: &RecordId) -> Result<Op
 
 /// The id of a message from an intent. It is made of nothing but the intent, so that whoever delivers the intent again
 /// meets the message that is there already. The tag tells senders apart that have used the same order.
-pub fn id_from(order: Order, from: &From) -> RecordId {
+pub fn id_from(order: Order, from: &IntentRef) -> RecordId {
     let tag = xxhash_rust::xxh3::xxh3_64(from.partition.as_bytes());
     root().number(order.0).number(tag)
 }

@@ -1,6 +1,6 @@
 //! Tombstones: what is left of a message from an outbox, so that its intent is not delivered twice.
 
-use super::envelope::From;
+use super::envelope::IntentRef;
 use super::{decode, encode};
 use crate::chores::{self, Topic};
 use perennial_store::{Draft, Key, Order, Record, Result};
@@ -13,7 +13,7 @@ pub const STAYS_MS: u64 = 3_600_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tomb {
     /// The intent that the message came from.
-    pub from: From,
+    pub from: IntentRef,
 }
 
 impl Tomb {

@@ -1,6 +1,6 @@
 //! The first commit of a turn, which is all of it if it fits.
 
-use super::{PATIENCE_MS, Rest};
+use super::{Rest, TAKE_OVER_AFTER_MS};
 use crate::engine::Engine;
 use crate::mutation::{self, Mutation};
 use crate::records::head::{Head, Pending};
@@ -48,7 +48,7 @@ fn stage(engine: &Engine, head: &Head, mut commit: Commit, limit: usize) -> Resu
         done: 0,
         total: rest.len() as u64,
         order: engine.next_order().0,
-        due_ms: engine.clock.now_ms() + PATIENCE_MS,
+        due_ms: engine.clock.now_ms() + TAKE_OVER_AFTER_MS,
     };
     let head = Head {
         pending: Some(pending),
@@ -76,10 +76,10 @@ async fn split(engine: &Engine, mut commit: Commit, limit: usize) -> Result<Comm
     while !commit.ops.is_empty() {
         let later = commit.ops.split_off(limit.min(commit.ops.len()));
         let ops = std::mem::replace(&mut commit.ops, later);
-        let tally = std::mem::take(&mut commit.tally);
+        let counters = std::mem::take(&mut commit.counters);
         let part = Commit {
             ops,
-            tally,
+            counters,
             durability: commit.durability,
         };
         all.versions.extend(engine.commit(part).await?.versions);

@@ -22,7 +22,7 @@ use crate::records::redo::Redo;
 use perennial_store::{Error, Limits, Partition, Result};
 
 /// How long the process that committed a turn has to roll it forward before others do.
-const PATIENCE_MS: u64 = 5_000;
+const TAKE_OVER_AFTER_MS: u64 = 5_000;
 
 /// What a turn's first commit holds beside the messages that it consumes: the head, the record of the rest, and some room
 /// for what else it must not do without.

@@ -1,8 +1,8 @@
 //! Who else works on the store, and which of its work is whose.
 //!
 //! Every process that serves announces itself with a record among the chores, which others find when they look for those:
-//! knowing each other costs nobody a question. What a process queues is its own to work at, if it can. What a client
-//! queues, and every activity, belongs to the member that rendezvous hashing gives it to. This is affinity and not
+//! knowing each other costs nobody a question. What a process lanes is its own to work at, if it can. What a client
+//! lanes, and every activity, belongs to the member that rendezvous hashing gives it to. This is affinity and not
 //! ownership: who finds what is another's leaves it alone for a moment, and takes it if it is still there then. So
 //! nothing waits for a process that is gone, or busy, or cannot do it.
 
@@ -11,8 +11,8 @@ mod announce;
 pub use announce::{announce, leave, meet};
 
 use crate::mutation::{self, Mutation};
+use crate::records::lanes;
 use crate::records::member::{Member, Serves};
-use crate::records::queues;
 use parking_lot::Mutex;
 use perennial_store::{Key, Order, Record, Slot, Version};
 use std::collections::{BTreeMap, HashMap};
@@ -22,7 +22,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 /// How long a process is believed to live that says nothing new: longer than two announcements are apart.
 const LIFE_MS: u64 = 75_000;
 /// How long each of those who come before this process is waited for.
-pub const PATIENCE_MS: u64 = 200;
+pub const DEFER_MS: u64 = 200;
 /// How many of them.
 const MOST: u64 = 3;
 /// How long what is another's is left alone while there is more to do than one answer tells.
@@ -139,19 +139,15 @@ impl Members {
         let seen_ms = state.sights.entry(record.key.clone()).or_insert(now_ms);
         // If the clock is put back, the wait does not become longer by that.
         *seen_ms = (*seen_ms).min(now_ms);
-        let patience_ms = if backlog {
-            BACKLOG_MS
-        } else {
-            rank.min(MOST) * PATIENCE_MS
-        };
-        let until_ms = *seen_ms + patience_ms;
+        let defer_ms = if backlog { BACKLOG_MS } else { rank.min(MOST) * DEFER_MS };
+        let until_ms = *seen_ms + defer_ms;
         (until_ms > now_ms).then_some(until_ms)
     }
 
     /// Whether another process works at turns.
     pub fn takes_turns(&self, process: &str, now_ms: u64) -> bool {
         let state = self.state.lock();
-        state.said.is_some() && state.others_for(queues::TURN, now_ms).any(|other| other == process)
+        state.said.is_some() && state.others_for(lanes::TURN, now_ms).any(|other| other == process)
     }
 
     /// Whether an activity is another's to work at.
@@ -175,7 +171,7 @@ impl State {
             return 0;
         };
         let topic = place.lane.topic.as_deref().unwrap_or_default();
-        if topic != queues::TURN {
+        if topic != lanes::TURN {
             let what = session.map_or(place.order.0, |session| xxh3_64(session.as_bytes()));
             return precede(me, self.others_for(topic, now_ms), what);
         }

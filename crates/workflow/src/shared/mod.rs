@@ -1,33 +1,33 @@
 //! What it takes where many processes share one store.
 //!
 //! There a claim must be seen by all: it is a conditional write, to the head of an instance or to the record of an
-//! activity. What others queue is found by asking. What this process queues goes to its own dispatchers through
+//! activity. What others queue is found by asking. What this process lanes goes to its own dispatchers through
 //! memory, claimed by the very commit that makes it, if one of them waits for it. The board holds what this process
 //! knows of; all of it is a hint until it is claimed.
 
-mod foresight;
+mod affinity;
+mod arrival_claim;
+pub mod batcher;
 mod handover;
-mod home;
-pub mod joint;
-mod look;
-mod lookout;
 mod members;
+mod poll;
+mod poller;
 mod renewal;
 
-pub use foresight::{Arrival, Foresight, deliver, known_version, receive};
+use affinity::{Affinity, affinity_of};
+pub use arrival_claim::{Arrival, ArrivalClaim, deliver, known_version, receive};
+use batcher::Batcher;
 pub use handover::see_through;
-use home::{Home, home_of};
-use joint::Joint;
-pub use lookout::{Lookout, look_first, look_now, make_sure, watch};
 pub use members::{Members, meet};
+pub use poller::{Poller, make_sure, poll_first, poll_now, watch};
 pub use renewal::prolonged;
 
 use crate::engine::{Engine, later};
 use crate::mutation::{self, Mutation};
 use crate::records::head::Lease;
-use crate::records::queues;
+use crate::records::lanes;
 use crate::settings::Settings;
-use crate::work::{HeldSessions, Usher, give_back};
+use crate::work::{HeldSessions, ReservationReaper, give_back};
 use perennial_store::{Error, Order, Result, Stamps};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -47,15 +47,15 @@ pub struct Shared {
     /// What tells this process's commits from all others.
     pub stamps: Stamps,
     /// Commits that are made together.
-    pub joint: Joint,
+    pub batcher: Batcher,
     /// Who asks the store for work.
-    pub lookout: Lookout,
+    pub poller: Poller,
     /// Who else works on the store.
     pub members: Members,
     /// Sessions that workers of this process hold.
     pub sessions: HeldSessions,
     /// Who gives back activities that were claimed for nobody.
-    pub usher: Usher,
+    pub reaper: ReservationReaper,
     turn_lock_ms: AtomicU64,
     work_lock_ms: AtomicU64,
 }
@@ -71,11 +71,11 @@ impl Shared {
             stamps: Stamps::new(Arc::clone(&owner)),
             owner,
             seed,
-            joint: Joint::default(),
-            lookout: Lookout::default(),
+            batcher: Batcher::default(),
+            poller: Poller::default(),
             members: Members::default(),
             sessions: HeldSessions::default(),
-            usher: Usher::default(),
+            reaper: ReservationReaper::default(),
             turn_lock_ms: AtomicU64::new(0),
             work_lock_ms: AtomicU64::new(0),
         }
@@ -91,7 +91,7 @@ impl Shared {
 
     /// Whether an activity is another process's to work at, as far as it is anybody's.
     pub fn is_foreign(&self, tag: Option<&str>, order: Order, now_ms: u64) -> bool {
-        let topic = queues::work_topic(tag);
+        let topic = lanes::work_topic(tag);
         self.members.is_foreign(&self.owner, &topic, order, now_ms)
     }
 

@@ -1,7 +1,7 @@
 //! Finishing a turn: one commit, fenced by the version of the instance's head.
 
 use super::cancelled;
-use super::plan::{DuplicateEvent, Ground, Plan, check_events, plan};
+use super::plan::{DuplicateEvent, Plan, TurnContext, check_events, plan};
 use crate::board::{Arriving, ClaimId, Pin, Reservation, Subject};
 use crate::engine::Engine;
 use crate::error::{dead_token, from_store};
@@ -81,19 +81,19 @@ impl Turn {
 pub async fn ack(engine: &Arc<Engine>, token: &str, turn: Turn) -> Result<(), ProviderError> {
     let id = engine.board.claim_of(token).ok_or_else(|| dead_token(OPERATION))?;
     let gate = engine.enter_shared(id).await.ok_or_else(|| dead_token(OPERATION))?;
-    let ground = begin(engine, id, &turn).ok_or_else(|| dead_token(OPERATION))?;
-    let span = debug_span!("turn", instance = %ground.instance, execution = turn.execution,
-        turn = ground.snapshot.head().map_or(0, |head| head.turns));
+    let context = begin(engine, id, &turn).ok_or_else(|| dead_token(OPERATION))?;
+    let span = debug_span!("turn", instance = %context.instance, execution = turn.execution,
+        turn = context.snapshot.head().map_or(0, |head| head.turns));
     let (engine, spawner) = (Arc::clone(engine), engine.spawner);
     let finish = async move {
         let _gate = gate;
-        finish(&engine, id, ground, turn).await
+        finish(&engine, id, context, turn).await
     };
     spawner.shield(finish.instrument(span)).await
 }
 
 /// Checks the claim and makes sure that it does not run out while the commit is under way.
-fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<Ground> {
+fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<TurnContext> {
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
     let claim = board.live_claim(id, now_ms)?;
@@ -116,7 +116,7 @@ fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<Ground> {
             .work()
             .of_activity(&Arc::from(instance.as_str()), *execution, *activity)
         {
-            cancelled.extend(board.work().task(*order).map(|task| (*order, task.key.clone())));
+            cancelled.extend(board.work().activity(*order).map(|queued| (*order, queued.key.clone())));
         }
     }
     let lease = engine.shared.as_ref().filter(|_| {
@@ -124,7 +124,7 @@ fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<Ground> {
         turn.messages.iter().any(here) || board.has_more(&instance, &handed)
     });
     let lease = lease.map(|shared| shared.lease(now_ms, shared.turn_lock()));
-    Some(Ground {
+    Some(TurnContext {
         instance,
         snapshot,
         handed,
@@ -136,23 +136,23 @@ fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<Ground> {
     })
 }
 
-async fn finish(engine: &Arc<Engine>, id: ClaimId, mut ground: Ground, turn: Turn) -> Result<(), ProviderError> {
-    match commit(engine, &mut ground, turn).await {
+async fn finish(engine: &Arc<Engine>, id: ClaimId, mut context: TurnContext, turn: Turn) -> Result<(), ProviderError> {
+    match commit(engine, &mut context, turn).await {
         Ok(done) => {
             engine.meters.turns.increment(1);
-            conclude(engine, ground, done, Some(id));
+            conclude(engine, context, done, Some(id));
             debug!("turn committed");
             Ok(())
         }
         Err(error) => {
             let (mut board, now_ms) = engine.board.lock();
-            if engine.shared.is_some() && ground.lost {
+            if engine.shared.is_some() && context.lost {
                 // Another process has taken over: what is known here is old.
-                engine.cache.forget(&ground.instance, slot_of(&ground.instance));
+                engine.cache.forget(&context.instance, slot_of(&context.instance));
                 board.drop_claim(id);
-                board.let_go(&ground.instance, id, now_ms);
+                board.let_go(&context.instance, id, now_ms);
             } else {
-                board.settle_claim(id, now_ms);
+                board.end_commit(id, now_ms);
             }
             Err(error)
         }
@@ -162,53 +162,57 @@ async fn finish(engine: &Arc<Engine>, id: ClaimId, mut ground: Ground, turn: Tur
 /// A turn that is durable, and the messages that it sends until the board knows of them.
 type Done = (Plan, Outcome, Arriving);
 
-async fn commit(engine: &Engine, ground: &mut Ground, turn: Turn) -> Result<Done, ProviderError> {
+async fn commit(engine: &Engine, context: &mut TurnContext, turn: Turn) -> Result<Done, ProviderError> {
     let failed = |e: Error| from_store(OPERATION, &e);
-    ground.ended = other_execution(engine, ground, turn.execution).await.map_err(failed)?;
+    context.ended = other_execution(engine, context, turn.execution).await.map_err(failed)?;
     if engine.shared.is_some() {
-        ground.cancelled = cancelled::find(engine, &turn).await.map_err(failed)?;
+        context.cancelled = cancelled::find(engine, &turn).await.map_err(failed)?;
     }
-    check_events(ground, &turn).map_err(|DuplicateEvent(event)| {
+    check_events(context, &turn).map_err(|DuplicateEvent(event)| {
         let message = format!(
             "Duplicate event: execution {} already has an event {event}",
             turn.execution
         );
         ProviderError::permanent(OPERATION, message)
     })?;
-    outbox::goodbye(
+    outbox::await_intents(
         engine,
-        ground.handed.iter().filter_map(|handed| handed.origin.as_deref()),
+        context.handed.iter().filter_map(|handed| handed.origin.as_deref()),
     )
     .await;
-    let mut plan = plan(engine, ground, turn).map_err(failed)?;
+    let mut plan = plan(engine, context, turn).map_err(failed)?;
     if mutation::is(Mutation::PublishBeforeCommit) {
         let (mut board, now_ms) = engine.board.lock();
-        for offer in &plan.offers {
-            board.offer(offer.order, offer.task(perennial_store::Version::number(0)), now_ms);
+        for new_activity in &plan.new_activities {
+            board.offer(
+                new_activity.order,
+                new_activity.queued(perennial_store::Version::number(0)),
+                now_ms,
+            );
         }
     }
-    let others = plan.posts.iter().map(|post| &post.instance);
-    let others = others.filter(|other| **other != ground.instance).cloned().collect();
+    let others = plan.new_messages.iter().map(|new_message| &new_message.instance);
+    let others = others.filter(|other| **other != context.instance).cloned().collect();
     let arriving = engine.board.announce(others);
     let commit = std::mem::take(&mut plan.commit);
     let outcome = redo::commit(engine, &plan.head, commit).await;
-    ground.lost = matches!(outcome, Err(Error::Conflict { .. }));
+    context.lost = matches!(outcome, Err(Error::Conflict { .. }));
     let outcome = outcome.map_err(failed)?;
     Ok((plan, outcome, arriving))
 }
 
 /// Makes memory agree with a turn that is durable, when all of it is stored.
-fn conclude(engine: &Arc<Engine>, ground: Ground, (plan, outcome, arriving): Done, claim: Option<ClaimId>) {
+fn conclude(engine: &Arc<Engine>, context: TurnContext, (plan, outcome, arriving): Done, claim: Option<ClaimId>) {
     let rest = match outcome {
-        Outcome::Done(committed) => return settle(engine, &ground, plan, &committed, claim),
+        Outcome::Done(committed) => return publish(engine, &context, plan, &committed, claim),
         Outcome::Pending(rest) => rest,
     };
     // What is remembered of the instance is old by now; who reads it finishes the turn.
-    engine.cache.forget(&ground.instance, slot_of(&ground.instance));
+    engine.cache.forget(&context.instance, slot_of(&context.instance));
     let owned = Arc::clone(engine);
     engine.spawner.spawn(async move {
         if let Some(committed) = rest.roll_on(&owned).await {
-            settle(&owned, &ground, plan, &committed, claim);
+            publish(&owned, &context, plan, &committed, claim);
         }
         drop(arriving);
     });
@@ -217,10 +221,10 @@ fn conclude(engine: &Arc<Engine>, ground: Ground, (plan, outcome, arriving): Don
 /// The record of an execution that the plan needs beside the current one; usually there is none.
 async fn other_execution(
     engine: &Engine,
-    ground: &Ground,
+    context: &TurnContext,
     execution: u64,
 ) -> Result<Option<crate::records::execution::Ended>, Error> {
-    let Some(current) = ground.snapshot.head().map(|head| &head.execution) else {
+    let Some(current) = context.snapshot.head().map(|head| &head.execution) else {
         return Ok(None);
     };
     let wanted = match execution.cmp(&current.id) {
@@ -230,13 +234,13 @@ async fn other_execution(
     };
     match wanted {
         None => Ok(None),
-        Some(wanted) => instance::ended(&*engine.store, &partition(&ground.instance), wanted).await,
+        Some(wanted) => instance::ended(&*engine.store, &partition(&context.instance), wanted).await,
     }
 }
 
 /// Makes memory agree with what was committed.
-fn settle(engine: &Arc<Engine>, ground: &Ground, plan: Plan, committed: &Committed, claim: Option<ClaimId>) {
-    let instance = &ground.instance;
+fn publish(engine: &Arc<Engine>, context: &TurnContext, plan: Plan, committed: &Committed, claim: Option<ClaimId>) {
+    let instance = &context.instance;
     let pin = Pin::of(plan.head.execution.pinned.as_ref());
     let (slot, began_ms) = (slot_of(instance), plan.head.updated_ms);
     let mut snapshot = None;
@@ -255,34 +259,50 @@ fn settle(engine: &Arc<Engine>, ground: &Ground, plan: Plan, committed: &Committ
         // Somebody else finished the turn, and something has happened since.
         None => engine.cache.forget(instance, slot),
     }
-    let foreign = plan.offers.iter().any(|offer| offer.reserved_ms == 0);
+    let foreign = plan
+        .new_activities
+        .iter()
+        .any(|new_activity| new_activity.reserved_ms == 0);
     if let Some(shared) = engine.shared.as_ref().filter(|_| foreign) {
-        shared.lookout.hurry();
+        shared.poller.hurry();
     }
-    let ahead = plan.offers.iter().any(|offer| offer.reserved_ms > 0);
-    let pins: Vec<Pin> = plan.posts.iter().map(|post| engine.known_pin(&post.instance)).collect();
+    let ahead = plan
+        .new_activities
+        .iter()
+        .any(|new_activity| new_activity.reserved_ms > 0);
+    let pins: Vec<Pin> = plan
+        .new_messages
+        .iter()
+        .map(|new_message| engine.known_pin(&new_message.instance))
+        .collect();
     let (mut board, now_ms) = engine.board.lock();
-    let consumed: Vec<Order> = ground.handed.iter().map(|handed| handed.order).collect();
+    let consumed: Vec<Order> = context.handed.iter().map(|handed| handed.order).collect();
     board.consume(instance, &consumed);
     for order in plan.withdrawn {
         board.withdraw(order);
     }
-    for offer in plan.offers {
-        let Some(version) = committed.version(offer.op).cloned() else {
+    for new_activity in plan.new_activities {
+        let Some(version) = committed.version(new_activity.op).cloned() else {
             continue;
         };
-        board.bring_task(offer.order, offer.task(version), now_ms);
+        board.bring_activity(new_activity.order, new_activity.queued(version), now_ms);
     }
     let mut made = Vec::new();
-    for (post, pin) in plan.posts.into_iter().zip(pins) {
-        let Some(version) = committed.version(post.op).cloned() else {
+    for (new_message, pin) in plan.new_messages.into_iter().zip(pins) {
+        let Some(version) = committed.version(new_message.op).cloned() else {
             continue;
         };
-        let there = board.bring_letter(&post.instance, post.order, post.letter(version), pin, now_ms);
-        made.extend((there && post.instance == *instance).then_some(post.order));
+        let there = board.bring_message(
+            &new_message.instance,
+            new_message.order,
+            new_message.queued(version),
+            pin,
+            now_ms,
+        );
+        made.extend((there && new_message.instance == *instance).then_some(new_message.order));
     }
     board.pin(instance, pin);
-    if let (Some(lease), Some(snapshot), Some(_)) = (&ground.lease, snapshot, claim) {
+    if let (Some(lease), Some(snapshot), Some(_)) = (&context.lease, snapshot, claim) {
         let until_ms = lease.until_ms;
         let reservation = Reservation {
             snapshot,
@@ -291,7 +311,7 @@ fn settle(engine: &Arc<Engine>, ground: &Ground, plan: Plan, committed: &Committ
         };
         board.reserve(instance, reservation, &made);
     }
-    let before = ground.snapshot.head.as_ref().map(|(_, version)| version);
+    let before = context.snapshot.head.as_ref().map(|(_, version)| version);
     board.wrote_head(instance, before, committed.version(0));
     if let Some(claim) = claim {
         board.drop_claim(claim);
@@ -321,7 +341,7 @@ pub async fn append(
         .await
         .map_err(|e| from_store("append_with_execution", &e))?;
     let raw = snapshot.head.as_ref().map(|(head, _)| head);
-    let mut ground = Ground {
+    let mut context = TurnContext {
         lease: raw.and_then(|head| head.lease.clone()),
         deliveries: raw.map_or(0, |head| head.deliveries),
         instance,
@@ -340,8 +360,8 @@ pub async fn append(
     engine
         .spawner
         .shield(async move {
-            let done = commit(&engine, &mut ground, turn).await?;
-            conclude(&engine, ground, done, None);
+            let done = commit(&engine, &mut context, turn).await?;
+            conclude(&engine, context, done, None);
             Ok(())
         })
         .await

@@ -1,7 +1,7 @@
 //! Handing out a turn.
 
 use super::prepare::{self, Prepared};
-use crate::board::{ClaimId, Handed, Letter, Pin, Reservation, Subject, Waiting, Want, Window, waited};
+use crate::board::{ClaimId, Handed, Pin, QueuedMessage, Reservation, Subject, Waiting, Want, Window, waited};
 use crate::engine::{Engine, deadline, later};
 use crate::instance::Snapshot;
 use crate::mutation::{self, Mutation};
@@ -39,7 +39,7 @@ pub async fn fetch(
     let mut look = poll.is_zero();
     if let Some(shared) = &engine.shared {
         shared.saw_turn_lock(lock);
-        shared::look_first(engine, &Want::Turn(window.clone())).await;
+        shared::poll_first(engine, &Want::Turn(window.clone())).await;
     }
     loop {
         // If the clock is put back, the wait does not become longer by that.
@@ -62,7 +62,7 @@ pub async fn fetch(
                 () = engine.clock.sleep(DELIVERY) => {}
             }
         } else if engine.clock.now_ms() >= deadline_ms {
-            if !std::mem::take(&mut look) || !shared::look_now(engine, &Want::Turn(window.clone())).await {
+            if !std::mem::take(&mut look) || !shared::poll_now(engine, &Want::Turn(window.clone())).await {
                 return Ok(None);
             }
         } else if let Some(waiting) = &waiting {
@@ -77,11 +77,11 @@ pub async fn fetch(
 }
 
 /// A claim on an instance that has not been handed out yet; dropped, it never was.
-pub struct Taken {
+pub struct ClaimGuard {
     engine: Arc<Engine>,
     pub claim: ClaimId,
     pub instance: Arc<str>,
-    pub letters: Vec<(Order, Letter)>,
+    pub queued_messages: Vec<(Order, QueuedMessage)>,
     /// The claim that was made in advance, on a store that many share.
     pub reserved: Option<Reservation>,
     kept: bool,
@@ -95,21 +95,21 @@ pub enum Aside {
     Damaged,
 }
 
-impl Taken {
+impl ClaimGuard {
     pub fn orders(&self) -> Vec<Order> {
-        self.letters.iter().map(|(order, _)| *order).collect()
+        self.queued_messages.iter().map(|(order, _)| *order).collect()
     }
 
     pub fn handed(&self) -> Vec<Handed> {
-        let handed = |(order, letter): &(Order, Letter)| Handed {
+        let handed = |(order, queued): &(Order, QueuedMessage)| Handed {
             order: *order,
-            id: letter.id.clone(),
-            version: letter.version.clone(),
-            enclosed: letter.enclosed,
-            sort: letter.sort,
-            origin: letter.from.clone(),
+            id: queued.id.clone(),
+            version: queued.version.clone(),
+            inline: queued.inline,
+            sort: queued.sort,
+            origin: queued.from.clone(),
         };
-        self.letters.iter().map(handed).collect()
+        self.queued_messages.iter().map(handed).collect()
     }
 
     /// Takes the messages out of everybody's way.
@@ -137,7 +137,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for ClaimGuard {
     fn drop(&mut self) {
         if !self.kept {
             let orders = self.orders();
@@ -158,7 +158,7 @@ fn take(
     lock: Duration,
     at_once: bool,
     waiting: Option<&Waiting>,
-) -> Option<Taken> {
+) -> Option<ClaimGuard> {
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
     let admits = |pin: &Pin| window.admits(pin);
@@ -179,19 +179,19 @@ fn take(
     };
     let claim = board.make_claim(subject, now_ms, lock);
     let most = messages_per_turn(engine.store.limits().ops_per_commit);
-    let letters = board.hold(&instance, claim, most);
+    let queued_messages = board.hold(&instance, claim, most);
     let reserved = board.take_reservation(&instance);
     drop(board);
-    if let Some((order, letter)) = letters.first() {
-        let waited = waited(*order, letter.due_ms, now_ms);
+    if let Some((order, queued)) = queued_messages.first() {
+        let waited = waited(*order, queued.due_ms, now_ms);
         engine.meters.turn_wait.record(waited);
         engine.meters.oldest_turn.set(waited);
     }
-    Some(Taken {
+    Some(ClaimGuard {
         engine: Arc::clone(engine),
         claim,
         instance,
-        letters,
+        queued_messages,
         reserved,
         kept: false,
     })
@@ -200,7 +200,7 @@ fn take(
 /// Reads what the turn needs and hands it out. `None` if it turns out that there is none.
 async fn prepare(
     engine: &Arc<Engine>,
-    mut taken: Taken,
+    mut taken: ClaimGuard,
     window: &Window,
     lock: Duration,
 ) -> Result<Option<Fetched>, Error> {
@@ -219,7 +219,7 @@ async fn prepare(
 /// The same where others see the claim: it is not left behind if the caller goes away.
 async fn see_through(
     engine: &Arc<Engine>,
-    taken: Taken,
+    taken: ClaimGuard,
     window: &Window,
     lock: Duration,
 ) -> Result<Option<Fetched>, Error> {
@@ -230,7 +230,13 @@ async fn see_through(
     shared::see_through(engine, fetch, give_back).await
 }
 
-fn hand_out(engine: &Engine, mut taken: Taken, prepared: Prepared, window: &Window, lock: Duration) -> Option<Fetched> {
+fn hand_out(
+    engine: &Engine,
+    mut taken: ClaimGuard,
+    prepared: Prepared,
+    window: &Window,
+    lock: Duration,
+) -> Option<Fetched> {
     let handed = taken.handed();
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);

@@ -1,12 +1,12 @@
 //! The messages of an instance as the store has them.
 
-use crate::board::{ClaimId, Letter, Sort};
+use crate::board::{ClaimId, MessageKind, QueuedMessage};
 use crate::engine::Engine;
 use crate::instance::Snapshot;
 use crate::outbox::{Fate, Origin};
 use crate::records::envelope::Envelope;
-use crate::records::head::{Enclosed, Head};
-use crate::records::{instance_of, message, partition, queues, tomb};
+use crate::records::head::{Head, InlineMessage};
+use crate::records::{instance_of, lanes, message, partition, tomb};
 use crate::recover;
 use crate::redo::messages_per_turn;
 use crate::send::slot_of;
@@ -25,7 +25,7 @@ pub async fn read(
     instance: &Arc<str>,
     claim: ClaimId,
     parked: bool,
-) -> Result<(Vec<(Order, Letter)>, Vec<WorkItem>)> {
+) -> Result<(Vec<(Order, QueuedMessage)>, Vec<WorkItem>)> {
     // What comes while the store is asked may not be in its answer.
     let before = engine.board.lock().0.orders(instance);
     let most = messages_per_turn(engine.store.limits().ops_per_commit);
@@ -36,18 +36,18 @@ pub async fn read(
     loop {
         let page = engine.store.scan(&query).await?;
         for record in page.records {
-            let lane = record.place.as_ref().map_or(queues::PARKED, |place| place.lane.clone());
-            let Some((order, letter, item)) = understand(engine, record).await? else {
+            let lane = record.place.as_ref().map_or(lanes::PARKED, |place| place.lane.clone());
+            let Some((order, queued, item)) = understand(engine, record).await? else {
                 continue;
             };
             until = Some(order);
-            if letter.due_ms <= now_ms && ready.len() < most {
-                ready.push((order, letter.clone()));
+            if queued.due_ms <= now_ms && ready.len() < most {
+                ready.push((order, queued.clone()));
                 items.push(item);
-            } else if letter.due_ms <= now_ms && lane == queues::PARKED {
-                left.push((order, letter.clone(), item));
+            } else if queued.due_ms <= now_ms && lane == lanes::PARKED {
+                left.push((order, queued.clone(), item));
             }
-            all.push((order, letter));
+            all.push((order, queued));
         }
         match page.next {
             Some(next) if ready.len() < most || parked => query.after = Some(next),
@@ -69,18 +69,18 @@ pub async fn read(
 }
 
 /// Puts messages back into the queue.
-async fn unpark(engine: &Engine, instance: &Arc<str>, left: Vec<(Order, Letter, WorkItem)>) -> Result<()> {
+async fn unpark(engine: &Engine, instance: &Arc<str>, left: Vec<(Order, QueuedMessage, WorkItem)>) -> Result<()> {
     for batch in left.chunks(engine.store.limits().ops_per_commit.min(PAGE)) {
         let mut ops = Vec::with_capacity(batch.len());
-        for (order, letter, item) in batch {
+        for (order, queued, item) in batch {
             let place = Place {
-                lane: engine.queues.turn(),
+                lane: engine.lanes.turn(),
                 order: *order,
-                due_ms: letter.due_ms,
+                due_ms: queued.due_ms,
             };
-            let from = letter.from.as_ref().map(|origin| &origin.from);
-            let draft = message::draft(instance, &letter.id, item, place, letter.attempts, from)?;
-            ops.push(Op::Replace(draft, letter.version.clone()));
+            let from = queued.from.as_ref().map(|origin| &origin.from);
+            let draft = message::draft(instance, &queued.id, item, place, queued.attempts, from)?;
+            ops.push(Op::Replace(draft, queued.version.clone()));
         }
         engine.commit(Commit::new(ops)).await?;
     }
@@ -88,7 +88,7 @@ async fn unpark(engine: &Engine, instance: &Arc<str>, left: Vec<(Order, Letter, 
 }
 
 /// Reads a record; one that cannot be read is set aside.
-async fn understand(engine: &Engine, record: Record) -> Result<Option<(Order, Letter, WorkItem)>> {
+async fn understand(engine: &Engine, record: Record) -> Result<Option<(Order, QueuedMessage, WorkItem)>> {
     let Some(place) = record.place.clone().filter(|_| !tomb::is_tomb(&record)) else {
         return Ok(None);
     };
@@ -96,7 +96,7 @@ async fn understand(engine: &Engine, record: Record) -> Result<Option<(Order, Le
         Ok(envelope) => envelope,
         Err(why @ Error::Corrupt(_)) => {
             if place.lane.name != recover::QUARANTINE {
-                match recover::quarantine(engine, record, place, queues::TURN, &why).await {
+                match recover::quarantine(engine, record, place, lanes::TURN, &why).await {
                     // Somebody else was faster.
                     Ok(()) | Err(Error::Conflict { .. }) => {}
                     Err(other) => return Err(other),
@@ -115,7 +115,7 @@ async fn understand(engine: &Engine, record: Record) -> Result<Option<(Order, Le
         .origin(instance_of(&record.key.partition), place.order, &record.key.id);
     let told = envelope.from.map(|from| Arc::new(Origin::new(from, Fate::Unknown)));
     let from = known.or(told);
-    let letter = Letter {
+    let queued = QueuedMessage {
         id: record.key.id,
         version: record.version,
         due_ms: place.due_ms,
@@ -124,62 +124,62 @@ async fn understand(engine: &Engine, record: Record) -> Result<Option<(Order, Le
         old: false,
         certain: true,
         since: None,
-        enclosed: false,
+        inline: false,
         from,
-        sort: Sort::of(&envelope.item),
+        sort: MessageKind::of(&envelope.item),
         body: engine.copied_body(&envelope.item, bytes),
     };
-    Ok(Some((place.order, letter, envelope.item)))
+    Ok(Some((place.order, queued, envelope.item)))
 }
 
-/// Removes messages that were heard before, and gives the claim back that was made for them.
+/// Removes messages that were recently_consumed before, and gives the claim back that was made for them.
 pub async fn discard(
     engine: &Engine,
     instance: &Arc<str>,
-    letters: &[(Order, Letter)],
+    queued_messages: &[(Order, QueuedMessage)],
     snapshot: &Snapshot,
 ) -> Result<()> {
     let Some((mut head, version)) = snapshot.head.clone() else {
         return Ok(());
     };
     (head.lease, head.deliveries) = (None, 0);
-    let is_gone = |enclosed: &Arc<Enclosed>| letters.iter().any(|(order, _)| order.0 == enclosed.order);
-    head.enclosed = head.enclosed.filter(|enclosed| !is_gone(enclosed));
+    let is_gone = |inline: &Arc<InlineMessage>| queued_messages.iter().any(|(order, _)| order.0 == inline.order);
+    head.inline = head.inline.filter(|inline| !is_gone(inline));
     let mut ops = vec![Op::Replace(head.draft(Head::key(instance))?, version)];
-    let gone = letters
+    let gone = queued_messages
         .iter()
-        .map(|(_, letter)| letter)
-        .filter(|letter| !letter.enclosed);
-    ops.extend(gone.map(|letter| Op::Delete(message::key(instance, &letter.id), letter.version.clone())));
+        .map(|(_, queued)| queued)
+        .filter(|queued| !queued.inline);
+    ops.extend(gone.map(|queued| Op::Delete(message::key(instance, &queued.id), queued.version.clone())));
     let committed = engine.commit(Commit::new(ops)).await;
-    forget(engine, instance, letters, committed)
+    forget(engine, instance, queued_messages, committed)
 }
 
-/// Messages to an instance that does not exist, and that no start is among: those for its queues are dropped, others
+/// Messages to an instance that does not exist, and that no start is among: those for its lanes are dropped, others
 /// wait where nobody looks until a start comes; the head says so, and stays. `blank` is the version of the head that claims
 /// the instance.
 pub async fn orphan(
     engine: &Engine,
     instance: &Arc<str>,
-    letters: &[(Order, Letter)],
+    queued_messages: &[(Order, QueuedMessage)],
     items: &[WorkItem],
     blank: Version,
 ) -> Result<()> {
-    let (mut ops, mut parked) = (Vec::with_capacity(letters.len() + 1), false);
-    for ((order, letter), item) in letters.iter().zip(items) {
-        let key = message::key(instance, &letter.id);
-        ops.push(if letter.sort == Sort::Queue {
-            Op::Delete(key, letter.version.clone())
+    let (mut ops, mut parked) = (Vec::with_capacity(queued_messages.len() + 1), false);
+    for ((order, queued), item) in queued_messages.iter().zip(items) {
+        let key = message::key(instance, &queued.id);
+        ops.push(if queued.sort == MessageKind::Queue {
+            Op::Delete(key, queued.version.clone())
         } else {
             let place = Place {
-                lane: queues::PARKED,
+                lane: lanes::PARKED,
                 order: *order,
-                due_ms: letter.due_ms,
+                due_ms: queued.due_ms,
             };
             parked = true;
-            let from = letter.from.as_ref().map(|origin| &origin.from);
-            let draft = message::draft(instance, &letter.id, item, place, letter.attempts, from)?;
-            Op::Replace(draft, letter.version.clone())
+            let from = queued.from.as_ref().map(|origin| &origin.from);
+            let draft = message::draft(instance, &queued.id, item, place, queued.attempts, from)?;
+            Op::Replace(draft, queued.version.clone())
         });
     }
     let key = Head::key(instance);
@@ -194,7 +194,7 @@ pub async fn orphan(
         },
     );
     let committed = engine.commit(Commit::new(ops)).await;
-    forget(engine, instance, letters, committed)
+    forget(engine, instance, queued_messages, committed)
 }
 
 /// These messages are gone from where they were. After a conflict somebody else has taken over, and knows what became of
@@ -202,15 +202,15 @@ pub async fn orphan(
 fn forget(
     engine: &Engine,
     instance: &Arc<str>,
-    letters: &[(Order, Letter)],
+    queued_messages: &[(Order, QueuedMessage)],
     committed: Result<Committed>,
 ) -> Result<()> {
     engine.cache.forget(instance, slot_of(instance));
-    let orders: Vec<Order> = letters.iter().map(|(order, _)| *order).collect();
+    let orders: Vec<Order> = queued_messages.iter().map(|(order, _)| *order).collect();
     let (mut board, _) = engine.board.lock();
     match committed {
         Ok(_) => board.consume(instance, &orders),
-        Err(Error::Conflict { .. }) => board.unlearn_letters(instance, &orders),
+        Err(Error::Conflict { .. }) => board.forget_messages(instance, &orders),
         Err(other) => return Err(other),
     }
     Ok(())

@@ -1,20 +1,20 @@
 //! Turns: one step of an instance, from the messages that cause it to the commit that makes it durable.
 
 mod ack;
+mod acquire;
 mod cancelled;
-mod enclosed;
+mod dedup;
 mod fetch;
-mod heard;
-mod hold;
+mod inline_message;
+mod lease;
 mod mailbox;
+mod phantom_lease;
 mod plan;
 mod prepare;
-mod secure;
-mod stray;
 
 pub use ack::{Turn, ack, append};
-pub use enclosed::set_free;
+pub use acquire::release;
 pub use fetch::fetch;
-pub use hold::{abandon, renew};
-pub use secure::release;
-pub use stray::forget as forget_stray;
+pub use inline_message::set_free;
+pub use lease::{abandon, renew};
+pub use phantom_lease::forget as forget_phantom;

@@ -1,7 +1,7 @@
 //! What a turn changes, as one commit.
 
 use super::ack::Turn;
-use super::{enclosed, heard};
+use super::{dedup, inline_message};
 use crate::admin::totals;
 use crate::board::Handed;
 use crate::engine::Engine;
@@ -9,7 +9,7 @@ use crate::instance::{History, Snapshot};
 use crate::mutation::{self, Mutation};
 use crate::names;
 use crate::outbox::{self, Intent};
-use crate::queued::{Offer, Post};
+use crate::queued::{NewActivity, NewMessage};
 use crate::records::custom_status::CustomStatus;
 use crate::records::execution::{Ended, Execution};
 use crate::records::head::{Head, Lease};
@@ -24,7 +24,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// What is known before a turn is committed.
-pub struct Ground {
+pub struct TurnContext {
     pub instance: Arc<str>,
     pub snapshot: Arc<Snapshot>,
     /// The messages that the turn consumes.
@@ -50,8 +50,8 @@ pub struct Plan {
     pub history: History,
     pub kv: Arc<Entries>,
     pub custom: Option<Arc<CustomStatus>>,
-    pub posts: Vec<Post>,
-    pub offers: Vec<Offer>,
+    pub new_messages: Vec<NewMessage>,
+    pub new_activities: Vec<NewActivity>,
     pub withdrawn: Vec<Order>,
     /// Messages to other instances that the commit only intends.
     pub intents: Vec<Intent>,
@@ -63,18 +63,18 @@ pub struct Plan {
 #[derive(Debug)]
 pub struct DuplicateEvent(pub u64);
 
-struct Draftsman {
+struct CommitBuilder {
     partition: Partition,
     ops: Vec<Op>,
     now_ms: u64,
 }
 
 /// Refuses a turn that repeats an event of its execution or of itself.
-pub fn check_events(ground: &Ground, turn: &Turn) -> Result<(), DuplicateEvent> {
-    let current = ground.snapshot.head().map(|head| &head.execution);
+pub fn check_events(context: &TurnContext, turn: &Turn) -> Result<(), DuplicateEvent> {
+    let current = context.snapshot.head().map(|head| &head.execution);
     let target = match current {
         Some(current) if current.id == turn.execution => Some(current),
-        _ => ground
+        _ => context
             .ended
             .as_ref()
             .map(|ended| &ended.execution)
@@ -92,8 +92,8 @@ pub fn check_events(ground: &Ground, turn: &Turn) -> Result<(), DuplicateEvent> 
     for event in &turn.events {
         let known = target.is_some_and(|target| event.event_id <= target.last_event_id)
             && (current.is_some_and(|current| current.id != turn.execution)
-                || ground.snapshot.history.damage().is_some()
-                || ground.snapshot.history.contains(event.event_id));
+                || context.snapshot.history.damage().is_some()
+                || context.snapshot.history.contains(event.event_id));
         if known || !seen.insert(event.event_id) {
             return Err(DuplicateEvent(event.event_id));
         }
@@ -102,39 +102,39 @@ pub fn check_events(ground: &Ground, turn: &Turn) -> Result<(), DuplicateEvent> 
 }
 
 /// Draws up the commit of a turn.
-pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
+pub fn plan(engine: &Engine, context: &TurnContext, turn: Turn) -> Result<Plan> {
     let now_ms = engine.clock.now_ms();
-    let partition = partition(&ground.instance);
-    let mut draft = Draftsman {
+    let partition = partition(&context.instance);
+    let mut draft = CommitBuilder {
         partition,
         ops: Vec::new(),
         now_ms,
     };
-    let before = ground.snapshot.head();
+    let before = context.snapshot.head();
     let mut head = before.cloned().unwrap_or_else(|| Head::new(turn.execution, now_ms));
-    let mut kv = Arc::clone(&ground.snapshot.kv);
-    let mut history = ground.snapshot.history.clone();
-    let mut custom = ground.snapshot.custom.clone();
+    let mut kv = Arc::clone(&context.snapshot.kv);
+    let mut history = context.snapshot.history.clone();
+    let mut custom = context.snapshot.custom.clone();
     let mut opened = u64::from(before.is_none());
 
     // Operation 0 is the head, filled in when everything else is known.
     let head_key = Head::key_in(draft.partition.clone());
     draft.ops.push(Op::Remove(head_key.clone()));
-    for handed in ground.handed.iter().filter(|handed| !handed.enclosed) {
-        if mutation::is(Mutation::KeepConsumed) && ground.handed.len() > 1 {
+    for handed in context.handed.iter().filter(|handed| !handed.inline) {
+        if mutation::is(Mutation::KeepConsumed) && context.handed.len() > 1 {
             break;
         }
         draft
             .ops
-            .push(outbox::consumption(engine, &ground.instance, handed, now_ms)?);
+            .push(outbox::consumption(engine, &context.instance, handed, now_ms)?);
     }
-    let raw = ground.snapshot.head.as_ref();
-    head.enclosed = raw.and_then(|(head, _)| enclosed::left(head, &ground.handed));
-    heard::remember(engine, &mut head, &ground.handed, now_ms);
+    let raw = context.snapshot.head.as_ref();
+    head.inline = raw.and_then(|(head, _)| inline_message::left(head, &context.handed));
+    dedup::remember(engine, &mut head, &context.handed, now_ms);
     let tombs = draft.ops.iter().filter(|op| op.draft().is_some()).count();
 
     if turn.execution > head.execution.id {
-        draft.archive(&head.execution, ground.ended.as_ref())?;
+        draft.archive(&head.execution, context.ended.as_ref())?;
         head.execution = Execution::new(turn.execution, now_ms);
         history = History::default();
         opened += 1;
@@ -147,7 +147,7 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
     let bytes = draft.page(&page, turn.execution, head.turns)?;
     head.turns += 1;
     head.updated_ms = now_ms;
-    head.home.clone_from(&page.by);
+    head.last_runner.clone_from(&page.by);
     if turn.execution == head.execution.id {
         extend(&mut head.execution, &page.events, bytes);
         draft.end(&mut head.execution, &turn.status, &turn.output, turn.pinned)?;
@@ -155,8 +155,8 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
             history = history.with(Arc::clone(&page));
         }
     } else {
-        opened += u64::from(ground.ended.is_none());
-        let mut ended = ground.ended.clone().unwrap_or_else(|| Ended {
+        opened += u64::from(context.ended.is_none());
+        let mut ended = context.ended.clone().unwrap_or_else(|| Ended {
             execution: Execution::new(turn.execution, now_ms),
             output: None,
         });
@@ -169,7 +169,7 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
     }
     draft.key_values(&mut kv, &mut head, &page.events)?;
     if matches!(turn.status.as_deref(), Some("Completed" | "Failed" | "ContinuedAsNew")) {
-        draft.settle(&mut kv, &mut head);
+        draft.promote(&mut kv, &mut head);
     }
     head.kv_keys = kv.0.len() as u64;
     if let Some(status) = last_custom_status(&page.events) {
@@ -182,12 +182,12 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
         custom = Some(Arc::new(status));
     }
 
-    let (offers, withdrawn) = draft.activities(engine, turn.activities, &turn.cancelled, &ground.cancelled)?;
-    let (posts, intents) = draft.messages(engine, turn.messages)?;
+    let (new_activities, withdrawn) = draft.activities(engine, turn.activities, &turn.cancelled, &context.cancelled)?;
+    let (new_messages, intents) = draft.messages(engine, turn.messages)?;
 
-    (head.lease, head.deliveries) = (ground.lease.clone(), ground.deliveries);
+    (head.lease, head.deliveries) = (context.lease.clone(), context.deliveries);
     let written = head.draft(head_key)?;
-    let fenced = match &ground.snapshot.head {
+    let fenced = match &context.snapshot.head {
         _ if mutation::is(Mutation::SkipFence) => Op::Put(written),
         None => Op::Create(written),
         Some((_, version)) => Op::Replace(written, version.clone()),
@@ -203,8 +203,8 @@ pub fn plan(engine: &Engine, ground: &Ground, turn: Turn) -> Result<Plan> {
         history,
         kv,
         custom,
-        posts,
-        offers,
+        new_messages,
+        new_activities,
         withdrawn,
         intents,
         tombs,
@@ -257,7 +257,7 @@ fn reserved(engine: &Engine, items: &[duroxide::providers::WorkItem], now_ms: u6
     activities.iter().map(reserve).collect()
 }
 
-impl Draftsman {
+impl CommitBuilder {
     /// The record of an execution that another one follows, unless it was written when the execution ended.
     fn archive(&mut self, execution: &Execution, ended: Option<&Ended>) -> Result<()> {
         if execution.fresh {
@@ -351,51 +351,51 @@ impl Draftsman {
     }
 
     /// Pending values become final; records of keys that were cleared go.
-    fn settle(&mut self, kv: &mut Arc<Entries>, head: &mut Head) {
+    fn promote(&mut self, kv: &mut Arc<Entries>, head: &mut Head) {
         head.kv_epoch += 1;
         if kv.0.values().all(|entry| entry.newest.is_some()) {
             return;
         }
-        for key in Arc::make_mut(kv).settle() {
+        for key in Arc::make_mut(kv).promote() {
             let key = Entries::key(&self.partition, &key);
             self.ops.retain(|op| *op.key() != key);
             self.ops.push(Op::Remove(key));
         }
     }
 
-    /// Queues the turn's activities, less those that it cancels itself, and removes queued ones that it cancels.
+    /// LaneLayout the turn's activities, less those that it cancels itself, and removes queued ones that it cancels.
     fn activities(
         &mut self,
         engine: &Engine,
         items: Vec<duroxide::providers::WorkItem>,
         cancelled: &BTreeSet<(String, u64, u64)>,
         queued: &[(Order, perennial_store::Key)],
-    ) -> Result<(Vec<Offer>, Vec<Order>)> {
-        let mut offers = Vec::with_capacity(items.len());
+    ) -> Result<(Vec<NewActivity>, Vec<Order>)> {
+        let mut new_activities = Vec::with_capacity(items.len());
         let reserved = reserved(engine, &items, self.now_ms);
         for (item, reserved_ms) in items.into_iter().zip(reserved) {
-            let Some((offer, create)) = Offer::new(engine, item, self.ops.len(), reserved_ms)? else {
+            let Some((new_activity, create)) = NewActivity::new(engine, item, self.ops.len(), reserved_ms)? else {
                 continue;
             };
-            let activity = &offer.activity;
+            let activity = &new_activity.activity;
             if !cancelled.is_empty()
                 && cancelled.contains(&(activity.instance.to_string(), activity.execution, activity.id))
             {
                 continue;
             }
             self.ops.push(create);
-            offers.push(offer);
+            new_activities.push(new_activity);
         }
         self.ops.extend(queued.iter().map(|(_, key)| Op::Remove(key.clone())));
-        Ok((offers, queued.iter().map(|(order, _)| *order).collect()))
+        Ok((new_activities, queued.iter().map(|(order, _)| *order).collect()))
     }
 
     fn messages(
         &mut self,
         engine: &Engine,
         items: Vec<duroxide::providers::WorkItem>,
-    ) -> Result<(Vec<Post>, Vec<Intent>)> {
-        let mut posts = Vec::with_capacity(items.len());
+    ) -> Result<(Vec<NewMessage>, Vec<Intent>)> {
+        let mut new_messages = Vec::with_capacity(items.len());
         let mut intents = Vec::new();
         for item in items {
             if mutation::is(Mutation::LoseMessage) && message::target(&item) != Some(instance_of(&self.partition)) {
@@ -407,20 +407,20 @@ impl Draftsman {
                 message::due_ms(&item)
             };
             let item = names::possible(&engine.store.limits(), item)?;
-            let Some((post, create)) = Post::new(engine, item, due_ms, self.ops.len())? else {
+            let Some((new_message, create)) = NewMessage::new(engine, item, due_ms, self.ops.len())? else {
                 continue;
             };
-            match outbox::detour(engine, &self.partition, &post, &create) {
+            match outbox::detour(engine, &self.partition, &new_message, &create) {
                 Some((intent, create)) => {
                     self.ops.push(create);
                     intents.push(intent);
                 }
                 None => {
                     self.ops.push(create);
-                    posts.push(post);
+                    new_messages.push(new_message);
                 }
             }
         }
-        Ok((posts, intents))
+        Ok((new_messages, intents))
     }
 }

@@ -1,10 +1,10 @@
 //! Reading what a turn needs before it is handed out.
 
-use super::fetch::{Aside, Taken};
-use super::heard::was_heard;
+use super::acquire::{self, Acquired};
+use super::dedup::was_consumed;
+use super::fetch::{Aside, ClaimGuard};
 use super::mailbox;
-use super::secure::{self, Secured};
-use crate::board::{Body, Pin, Sort, Window};
+use crate::board::{Body, MessageKind, Pin, Window};
 use crate::engine::Engine;
 use crate::instance::Snapshot;
 use crate::outbox;
@@ -33,7 +33,7 @@ pub struct Prepared {
 /// Reads what a turn needs; `None` if it turns out that there is none.
 pub async fn prepare(
     engine: &Arc<Engine>,
-    taken: &mut Taken,
+    taken: &mut ClaimGuard,
     window: &Window,
     lock: Duration,
 ) -> Result<Option<Prepared>, Error> {
@@ -44,9 +44,9 @@ pub async fn prepare(
 }
 
 /// Reads a turn of a store that belongs to this process.
-async fn read(engine: &Arc<Engine>, taken: &mut Taken, window: &Window) -> Result<Option<Prepared>, Error> {
+async fn read(engine: &Arc<Engine>, taken: &mut ClaimGuard, window: &Window) -> Result<Option<Prepared>, Error> {
     let snapshot = engine.snapshot(&taken.instance).await?;
-    if snapshot.head().is_some_and(|head| head.condemned.is_some()) {
+    if snapshot.head().is_some_and(|head| head.deletion.is_some()) {
         taken.put_off(PUT_OFF_MS);
         return Ok(None);
     }
@@ -57,7 +57,7 @@ async fn read(engine: &Arc<Engine>, taken: &mut Taken, window: &Window) -> Resul
         return Ok(None);
     }
     let messages = open(engine, taken).await?;
-    if taken.letters.is_empty() {
+    if taken.queued_messages.is_empty() {
         return Ok(None);
     }
     let Some((name, version)) = name(&snapshot, &messages) else {
@@ -72,7 +72,7 @@ async fn read(engine: &Arc<Engine>, taken: &mut Taken, window: &Window) -> Resul
         }
         outcome => outcome?,
     }
-    let attempts = taken.letters.iter().map(|(_, letter)| letter.attempts);
+    let attempts = taken.queued_messages.iter().map(|(_, queued)| queued.attempts);
     Ok(Some(Prepared {
         attempt: attempts.max().unwrap_or(1),
         snapshot,
@@ -86,51 +86,58 @@ async fn read(engine: &Arc<Engine>, taken: &mut Taken, window: &Window) -> Resul
 async fn read_shared(
     engine: &Arc<Engine>,
     shared: &Shared,
-    taken: &mut Taken,
+    taken: &mut ClaimGuard,
     window: &Window,
     lock: Duration,
 ) -> Result<Option<Prepared>, Error> {
-    let (snapshot, messages) = match secure::secure(engine, shared, taken, window, lock).await? {
-        Secured::Ours(snapshot, messages) => (snapshot, messages),
-        Secured::Busy(until_ms) if until_ms > engine.clock.now_ms() => {
+    let (snapshot, messages) = match acquire::acquire(engine, shared, taken, window, lock).await? {
+        Acquired::Ours(snapshot, messages) => (snapshot, messages),
+        Acquired::Busy(until_ms) if until_ms > engine.clock.now_ms() => {
             let (mut board, now_ms) = engine.board.lock();
             board.leave_alone(&taken.instance, until_ms.min(now_ms + BUSY_MS), now_ms);
             return Ok(None);
         }
-        Secured::Busy(_) => {
+        Acquired::Busy(_) => {
             taken.put_off(PUT_OFF_MS);
             return Ok(None);
         }
-        Secured::Pinned(pin) => {
+        Acquired::Pinned(pin) => {
             engine.board.lock().0.pin(&taken.instance, pin);
             return Ok(None);
         }
-        Secured::Nothing => return Ok(None),
+        Acquired::Nothing => return Ok(None),
     };
-    let messages = unheard(&snapshot, taken, messages);
-    if taken.letters.is_empty() {
-        secure::release(engine, &taken.instance, &snapshot).await?;
+    let messages = unconsumed(&snapshot, taken, messages);
+    if taken.queued_messages.is_empty() {
+        acquire::release(engine, &taken.instance, &snapshot).await?;
         return Ok(None);
     }
     if messages.is_empty() {
-        mailbox::discard(engine, &taken.instance, &taken.letters, &snapshot).await?;
+        mailbox::discard(engine, &taken.instance, &taken.queued_messages, &snapshot).await?;
         return Ok(None);
     }
     let Some((name, version)) = name(&snapshot, &messages) else {
         match &snapshot.head {
             // A start is there that a later turn is to have: then it will have these, too.
-            Some((head, _)) if head.enclosed.is_some() => secure::release(engine, &taken.instance, &snapshot).await?,
+            Some((head, _)) if head.inline.is_some() => acquire::release(engine, &taken.instance, &snapshot).await?,
             Some((head, version)) if head.is_blank() => {
-                mailbox::orphan(engine, &taken.instance, &taken.letters, &messages, version.clone()).await?;
+                mailbox::orphan(
+                    engine,
+                    &taken.instance,
+                    &taken.queued_messages,
+                    &messages,
+                    version.clone(),
+                )
+                .await?;
             }
             _ => {
-                secure::release(engine, &taken.instance, &snapshot).await?;
+                acquire::release(engine, &taken.instance, &snapshot).await?;
                 taken.set_aside(Aside::Orphaned);
             }
         }
         return Ok(None);
     };
-    let attempts = taken.letters.iter().map(|(_, letter)| letter.attempts);
+    let attempts = taken.queued_messages.iter().map(|(_, queued)| queued.attempts);
     let deliveries = snapshot.head.as_ref().map_or(1, |(head, _)| head.deliveries);
     Ok(Some(Prepared {
         attempt: attempts.max().unwrap_or_default() + deliveries,
@@ -141,12 +148,12 @@ async fn read_shared(
     }))
 }
 
-/// Without those that were heard before: they are consumed once more, and not handed out.
-fn unheard(snapshot: &Snapshot, taken: &Taken, messages: Vec<WorkItem>) -> Vec<WorkItem> {
+/// Without those that were recently_consumed before: they are consumed once more, and not handed out.
+fn unconsumed(snapshot: &Snapshot, taken: &ClaimGuard, messages: Vec<WorkItem>) -> Vec<WorkItem> {
     let Some(head) = snapshot.head() else { return messages };
-    let letters = taken.letters.iter().map(|(_, letter)| letter);
-    let both = messages.into_iter().zip(letters);
-    both.filter(|(_, letter)| !was_heard(head, &letter.id))
+    let queued_messages = taken.queued_messages.iter().map(|(_, queued)| queued);
+    let both = messages.into_iter().zip(queued_messages);
+    both.filter(|(_, queued)| !was_consumed(head, &queued.id))
         .map(|(message, _)| message)
         .collect()
 }
@@ -174,14 +181,14 @@ fn name(snapshot: &Snapshot, messages: &[WorkItem]) -> Option<(String, String)> 
 
 /// The messages themselves. What is not in memory is read from the store; what is gone is not taken. A message that cannot
 /// be read leaves the board, so that it harms only itself; the next opening of the store tries it again.
-pub async fn open(engine: &Engine, taken: &mut Taken) -> Result<Vec<WorkItem>, Error> {
-    let mut messages = Vec::with_capacity(taken.letters.len());
+pub async fn open(engine: &Engine, taken: &mut ClaimGuard) -> Result<Vec<WorkItem>, Error> {
+    let mut messages = Vec::with_capacity(taken.queued_messages.len());
     let (mut gone, mut forgotten) = (HashSet::new(), Vec::new());
     let is_exclusive = engine.shared.is_none();
-    for (order, letter) in &taken.letters {
-        match &letter.body {
+    for (order, queued) in &taken.queued_messages {
+        match &queued.body {
             Body::Held(item, _) => messages.push(WorkItem::clone(item)),
-            Body::Stored => match message::read(&*engine.store, &taken.instance, &letter.id).await {
+            Body::Stored => match message::read(&*engine.store, &taken.instance, &queued.id).await {
                 Ok(Some(envelope)) => messages.push(envelope.item),
                 Ok(None) => {
                     gone.insert(*order);
@@ -189,7 +196,7 @@ pub async fn open(engine: &Engine, taken: &mut Taken) -> Result<Vec<WorkItem>, E
                     forgotten.extend(is_exclusive.then_some(*order));
                 }
                 Err(Error::Corrupt(why)) => {
-                    error!(instance = %taken.instance, id = %letter.id, why, "a message cannot be read: it is set aside");
+                    error!(instance = %taken.instance, id = %queued.id, why, "a message cannot be read: it is set aside");
                     engine.meters.quarantined.increment(1);
                     gone.insert(*order);
                     forgotten.push(*order);
@@ -198,14 +205,18 @@ pub async fn open(engine: &Engine, taken: &mut Taken) -> Result<Vec<WorkItem>, E
             },
         }
     }
-    engine.board.lock().0.unlearn_letters(&taken.instance, &forgotten);
-    taken.letters.retain(|(order, _)| !gone.contains(order));
+    engine.board.lock().0.forget_messages(&taken.instance, &forgotten);
+    taken.queued_messages.retain(|(order, _)| !gone.contains(order));
     Ok(messages)
 }
 
-/// Messages to an instance that does not exist: those for its queues are dropped, others wait for a start.
-async fn orphans(engine: &Arc<Engine>, taken: &mut Taken) -> Result<(), Error> {
-    if taken.letters.iter().any(|(_, letter)| letter.sort != Sort::Queue) {
+/// Messages to an instance that does not exist: those for its lanes are dropped, others wait for a start.
+async fn orphans(engine: &Arc<Engine>, taken: &mut ClaimGuard) -> Result<(), Error> {
+    if taken
+        .queued_messages
+        .iter()
+        .any(|(_, queued)| queued.sort != MessageKind::Queue)
+    {
         taken.set_aside(Aside::Orphaned);
         return Ok(());
     }
@@ -226,34 +237,34 @@ async fn orphans(engine: &Arc<Engine>, taken: &mut Taken) -> Result<(), Error> {
 
 /// Writes delivery counts down where memory is not enough: a message that was delivered before, or that was
 /// there when the store was opened, may be the one that brings the process down.
-async fn note(engine: &Arc<Engine>, taken: &Taken) -> Result<(), Error> {
+async fn note(engine: &Arc<Engine>, taken: &ClaimGuard) -> Result<(), Error> {
     let mut ops = Vec::new();
     let mut noted = Vec::new();
     let mut durability = note_durability(false);
-    for (order, letter) in taken
-        .letters
+    for (order, queued) in taken
+        .queued_messages
         .iter()
-        .filter(|(_, letter)| letter.old || letter.attempts > 1)
+        .filter(|(_, queued)| queued.old || queued.attempts > 1)
     {
-        let item = match &letter.body {
+        let item = match &queued.body {
             Body::Held(item, _) => Arc::clone(item),
-            Body::Stored => match message::read(&*engine.store, &taken.instance, &letter.id).await? {
+            Body::Stored => match message::read(&*engine.store, &taken.instance, &queued.id).await? {
                 Some(envelope) => Arc::new(envelope.item),
                 None => continue,
             },
         };
-        if letter.old {
+        if queued.old {
             durability = note_durability(true);
         }
         let place = Place {
-            lane: engine.queues.turn(),
+            lane: engine.lanes.turn(),
             order: *order,
-            due_ms: letter.due_ms,
+            due_ms: queued.due_ms,
         };
-        let from = letter.from.as_ref().map(|origin| &origin.from);
-        let draft = message::draft(&taken.instance, &letter.id, &item, place, letter.attempts, from)?;
-        noted.push((*order, letter.attempts, ops.len()));
-        ops.push(Op::Replace(draft, letter.version.clone()));
+        let from = queued.from.as_ref().map(|origin| &origin.from);
+        let draft = message::draft(&taken.instance, &queued.id, &item, place, queued.attempts, from)?;
+        noted.push((*order, queued.attempts, ops.len()));
+        ops.push(Op::Replace(draft, queued.version.clone()));
     }
     if ops.is_empty() {
         return Ok(());

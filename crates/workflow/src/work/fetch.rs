@@ -1,8 +1,8 @@
 //! Handing out an activity.
 
-use super::secure::{self, Secured};
+use super::acquire::{self, Acquired};
 use super::sessions::{self, Tenancy};
-use crate::board::{Body, ClaimId, Inner, Subject, Task, Tenure, Waiting, Want, WorkWant, waited};
+use crate::board::{Body, ClaimId, Inner, QueuedActivity, Subject, Tenure, Waiting, Want, WorkWant, waited};
 use crate::engine::{Engine, deadline, later, millis};
 use crate::error::from_store;
 use crate::mutation::{self, Mutation};
@@ -45,7 +45,7 @@ pub async fn fetch(
     let mut look = poll.is_zero();
     if let Some(shared) = &engine.shared {
         shared.saw_work_lock(lock);
-        shared::look_first(engine, &Want::Work(worker.want.clone())).await;
+        shared::poll_first(engine, &Want::Work(worker.want.clone())).await;
     }
     let poll = if session.is_none() {
         poll.min(WAIT_WITHOUT_SESSION)
@@ -70,7 +70,7 @@ pub async fn fetch(
                 Err(error) => engine.wait_out(OPERATION, &error, deadline_ms).await?,
             }
         } else if engine.clock.now_ms() >= deadline_ms {
-            if !std::mem::take(&mut look) || !shared::look_now(engine, &Want::Work(worker.want.clone())).await {
+            if !std::mem::take(&mut look) || !shared::poll_now(engine, &Want::Work(worker.want.clone())).await {
                 return Ok(None);
             }
         } else if let Some(waiting) = &waiting {
@@ -90,17 +90,17 @@ struct Worker {
 }
 
 /// A claim on an activity that has not been handed out yet; dropped, it never was.
-struct Taken {
+struct ClaimGuard {
     engine: Arc<Engine>,
     claim: ClaimId,
     order: Order,
-    task: Task,
+    queued: QueuedActivity,
     /// Who had the activity's session before, and until when.
     session_before: Option<Tenure>,
     kept: bool,
 }
 
-impl Taken {
+impl ClaimGuard {
     /// The activity is being cancelled, or a fetch that was dropped has just counted it: that is known in a moment.
     fn put_off(&mut self) {
         let engine = Arc::clone(&self.engine);
@@ -119,8 +119,8 @@ impl Taken {
         self.give_back_session(&mut board, now_ms);
         if board
             .work()
-            .task(self.order)
-            .is_some_and(|task| task.version != self.task.version)
+            .activity(self.order)
+            .is_some_and(|queued| queued.version != self.queued.version)
         {
             board.put_back(self.order, self.claim, None, true, now_ms);
         } else if surely {
@@ -133,13 +133,13 @@ impl Taken {
     }
 
     fn give_back_session(&mut self, board: &mut Inner, now_ms: u64) {
-        if let (Some(session), Some(before)) = (&self.task.activity.session, self.session_before.take()) {
+        if let (Some(session), Some(before)) = (&self.queued.activity.session, self.session_before.take()) {
             board.give_back_session(session, before, now_ms);
         }
     }
 }
 
-impl Drop for Taken {
+impl Drop for ClaimGuard {
     fn drop(&mut self) {
         if !self.kept {
             let engine = Arc::clone(&self.engine);
@@ -151,7 +151,7 @@ impl Drop for Taken {
     }
 }
 
-fn take(engine: &Arc<Engine>, worker: &Worker, waiting: Option<&Waiting>) -> Option<Taken> {
+fn take(engine: &Arc<Engine>, worker: &Worker, waiting: Option<&Waiting>) -> Option<ClaimGuard> {
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
     let Some(order) = board.first_work(&worker.want, now_ms) else {
@@ -159,37 +159,37 @@ fn take(engine: &Arc<Engine>, worker: &Worker, waiting: Option<&Waiting>) -> Opt
         return None;
     };
     let claim = board.make_claim(Subject::Work { order }, now_ms, worker.lock);
-    let task = board.hold_task(order, claim)?;
-    let session_before = match (&task.activity.session, &worker.want.owner) {
+    let queued = board.hold_task(order, claim)?;
+    let session_before = match (&queued.activity.session, &worker.want.owner) {
         (Some(session), Some(owner)) => Some(board.claim_session(session, owner, worker.session_ms, now_ms)),
         _ => None,
     };
     drop(board);
-    let waited = waited(order, task.due_ms, now_ms);
+    let waited = waited(order, queued.due_ms, now_ms);
     engine.meters.work_wait.record(waited);
     engine.meters.oldest_work.set(waited);
-    Some(Taken {
+    Some(ClaimGuard {
         engine: Arc::clone(engine),
         claim,
         order,
-        task,
+        queued,
         session_before,
         kept: false,
     })
 }
 
 /// Reads what is not in memory. `None` if the activity is gone.
-async fn prepare(engine: &Arc<Engine>, mut taken: Taken, worker: &Worker) -> Result<Option<Fetched>, Error> {
+async fn prepare(engine: &Arc<Engine>, mut taken: ClaimGuard, worker: &Worker) -> Result<Option<Fetched>, Error> {
     let mut took = None;
     let opened = match &engine.shared {
-        None => open(engine, &taken.task)
+        None => open(engine, &taken.queued)
             .await
-            .map(|item| item.map_or(Secured::Unseen, Secured::Ours)),
+            .map(|item| item.map_or(Acquired::Unseen, Acquired::Ours)),
         Some(shared) => {
-            if let (Some(session), Some(owner)) = (&taken.task.activity.session, &worker.want.owner) {
-                match sessions::secure(engine, session, owner, worker.session_ms).await? {
+            if let (Some(session), Some(owner)) = (&taken.queued.activity.session, &worker.want.owner) {
+                match sessions::acquire(engine, session, owner, worker.session_ms).await? {
                     Tenancy::Held => {}
-                    Tenancy::Taken => took = Some((Arc::clone(session), Arc::clone(owner))),
+                    Tenancy::ClaimGuard => took = Some((Arc::clone(session), Arc::clone(owner))),
                     // The board knows by now who holds it.
                     Tenancy::Refused => {
                         taken.session_before = None;
@@ -197,31 +197,31 @@ async fn prepare(engine: &Arc<Engine>, mut taken: Taken, worker: &Worker) -> Res
                     }
                 }
             }
-            secure::secure(engine, shared, taken.order, &taken.task, worker.lock).await
+            acquire::acquire(engine, shared, taken.order, &taken.queued, worker.lock).await
         }
     };
     let item = match opened {
-        Ok(Secured::Ours(item)) => item,
+        Ok(Acquired::Ours(item)) => item,
         Ok(_) if engine.shared.is_none() => {
             taken.put_off();
             return Ok(None);
         }
         Ok(lost) => {
-            trace!(instance = %taken.task.activity.instance, activity = taken.task.activity.id, "activity not found as it was");
-            taken.withdraw(matches!(lost, Secured::Lost));
+            trace!(instance = %taken.queued.activity.instance, activity = taken.queued.activity.id, "activity not found as it was");
+            taken.withdraw(matches!(lost, Acquired::Lost));
             return Ok(None);
         }
         Err(Error::Corrupt(why)) => {
-            error!(key = %taken.task.key, why, "an activity cannot be read: it is set aside");
+            error!(key = %taken.queued.key, why, "an activity cannot be read: it is set aside");
             engine.meters.quarantined.increment(1);
             taken.withdraw(true);
             return Ok(None);
         }
         Err(other) => return Err(other),
     };
-    let task = &taken.task;
-    if engine.shared.is_none() && (task.old || task.attempts > 1) {
-        match note(engine, taken.order, task, &item).await {
+    let queued = &taken.queued;
+    if engine.shared.is_none() && (queued.old || queued.attempts > 1) {
+        match note(engine, taken.order, queued, &item).await {
             Err(Error::Conflict { .. }) => {
                 taken.put_off();
                 return Ok(None);
@@ -244,16 +244,16 @@ async fn prepare(engine: &Arc<Engine>, mut taken: Taken, worker: &Worker) -> Res
     }
     taken.kept = true;
     drop(board);
-    trace!(instance = %taken.task.activity.instance, activity = taken.task.activity.id, "activity handed out");
+    trace!(instance = %taken.queued.activity.instance, activity = taken.queued.activity.id, "activity handed out");
     Ok(Some((
         WorkItem::clone(&item),
         engine.board.token(taken.claim),
-        taken.task.attempts,
+        taken.queued.attempts,
     )))
 }
 
 /// The same where others see the claim: it is not left behind if the caller goes away.
-async fn see_through(engine: &Arc<Engine>, taken: Taken, worker: &Worker) -> Result<Option<Fetched>, Error> {
+async fn see_through(engine: &Arc<Engine>, taken: ClaimGuard, worker: &Worker) -> Result<Option<Fetched>, Error> {
     let give_back = |engine: Arc<Engine>, token: String| {
         async move {
             let id = engine.board.claim_of(&token);
@@ -275,11 +275,11 @@ async fn see_through(engine: &Arc<Engine>, taken: Taken, worker: &Worker) -> Res
 }
 
 /// The activity itself: from memory, or from the store if it is large.
-pub async fn open(engine: &Engine, task: &Task) -> Result<Option<Arc<WorkItem>>, Error> {
-    match &task.body {
+pub async fn open(engine: &Engine, queued: &QueuedActivity) -> Result<Option<Arc<WorkItem>>, Error> {
+    match &queued.body {
         Body::Held(item, _) => Ok(Some(Arc::clone(item))),
         Body::Stored => {
-            let record = engine.store.get(&task.key).await?;
+            let record = engine.store.get(&queued.key).await?;
             Ok(record
                 .map(|record| Envelope::open(&record))
                 .transpose()?
@@ -289,20 +289,20 @@ pub async fn open(engine: &Engine, task: &Task) -> Result<Option<Arc<WorkItem>>,
 }
 
 /// Writes the delivery count down: this activity may be the one that brings the process down.
-async fn note(engine: &Arc<Engine>, order: Order, task: &Task, item: &WorkItem) -> Result<(), Error> {
+async fn note(engine: &Arc<Engine>, order: Order, queued: &QueuedActivity, item: &WorkItem) -> Result<(), Error> {
     let place = Place {
-        lane: engine.queues.work(task.activity.tag.as_ref()),
+        lane: engine.lanes.work(queued.activity.tag.as_ref()),
         order,
-        due_ms: task.due_ms,
+        due_ms: queued.due_ms,
     };
-    let draft = work::draft(task.key.clone(), item, place, task.attempts, None)?;
-    let ops = vec![Op::Replace(draft, task.version.clone())];
+    let draft = work::draft(queued.key.clone(), item, place, queued.attempts, None)?;
+    let ops = vec![Op::Replace(draft, queued.version.clone())];
     let commit = Commit {
         ops,
-        durability: note_durability(task.old),
+        durability: note_durability(queued.old),
         ..Commit::default()
     };
-    let (engine, attempts) = (Arc::clone(engine), task.attempts);
+    let (engine, attempts) = (Arc::clone(engine), queued.attempts);
     engine
         .spawner
         .shield(async move {

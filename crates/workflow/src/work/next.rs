@@ -1,6 +1,6 @@
 //! Claiming the next activity of an instance by the commit that ends the one before: its worker will be back at once.
 
-use crate::board::{Body, Task};
+use crate::board::{Body, QueuedActivity};
 use crate::engine::Engine;
 use crate::records::work;
 use crate::shared;
@@ -18,35 +18,35 @@ pub struct Next {
 
 impl Next {
     /// The next activity of the same instance that the worker of `done` can have, and the operation that claims it.
-    pub fn of(engine: &Arc<Engine>, done: &Task) -> Result<Option<(Self, Op)>> {
+    pub fn of(engine: &Arc<Engine>, done: &QueuedActivity) -> Result<Option<(Self, Op)>> {
         let Some(shared) = engine.shared.as_ref().filter(|shared| !shared.work_lock().is_zero()) else {
             return Ok(None);
         };
         let now_ms = engine.clock.now_ms();
-        let Some((order, task)) = engine.board.lock().0.set_next_aside(&done.activity) else {
+        let Some((order, queued)) = engine.board.lock().0.set_next_aside(&done.activity) else {
             return Ok(None);
         };
         let next = Self {
             engine: Arc::clone(engine),
             order,
             until_ms: shared::until(now_ms, shared.work_lock()),
-            attempts: task.attempts + 1,
+            attempts: queued.attempts + 1,
             claimed: None,
         };
-        let Body::Held(item, _) = &task.body else {
+        let Body::Held(item, _) = &queued.body else {
             return Ok(None);
         };
         let place = Place {
-            lane: engine.queues.work(task.activity.tag.as_ref()),
+            lane: engine.lanes.work(queued.activity.tag.as_ref()),
             order,
             due_ms: next.until_ms,
         };
-        let draft = work::draft(task.key.clone(), item, place, next.attempts, Some(&shared.owner))?;
-        Ok(Some((next, Op::Replace(draft, task.version))))
+        let draft = work::draft(queued.key.clone(), item, place, next.attempts, Some(&shared.owner))?;
+        Ok(Some((next, Op::Replace(draft, queued.version))))
     }
 
     /// It is known whether the commit has claimed it.
-    pub fn settle(mut self, claimed: Option<Version>) {
+    pub fn resolve(mut self, claimed: Option<Version>) {
         self.claimed = claimed;
     }
 }

@@ -22,13 +22,13 @@ pub enum Tenancy {
     /// The worker held it before.
     Held,
     /// The worker has just taken it.
-    Taken,
+    ClaimGuard,
     /// Another worker holds it.
     Refused,
 }
 
 /// Makes sure that a worker holds a session for all to see; if another one does, the board learns of it.
-pub async fn secure(engine: &Engine, session: &Arc<str>, owner: &Arc<str>, lock_ms: u64) -> Result<Tenancy> {
+pub async fn acquire(engine: &Engine, session: &Arc<str>, owner: &Arc<str>, lock_ms: u64) -> Result<Tenancy> {
     let Some(shared) = &engine.shared else {
         return Ok(Tenancy::Held);
     };
@@ -58,7 +58,7 @@ pub async fn secure(engine: &Engine, session: &Arc<str>, owner: &Arc<str>, lock_
         match write(engine, session, &next, known.map(|(_, version)| version)).await? {
             Some(version) => {
                 held.insert(Arc::clone(session), (next, version));
-                return Ok(if before { Tenancy::Held } else { Tenancy::Taken });
+                return Ok(if before { Tenancy::Held } else { Tenancy::ClaimGuard });
             }
             None => known = read(engine, session).await?,
         }

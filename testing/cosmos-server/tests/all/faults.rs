@@ -178,8 +178,8 @@ async fn a_hanging_request_answers_nobody_but_may_take_effect() {
     raw.server.faults().add(Rule::at(0, hang(true)));
     raw.server.faults().add(Rule::at(1, hang(false)));
     for id in ["a", "b"] {
-        let patience = Duration::from_millis(300);
-        let answer = tokio::time::timeout(patience, raw.create(id).try_send()).await;
+        let timeout = Duration::from_millis(300);
+        let answer = tokio::time::timeout(timeout, raw.create(id).try_send()).await;
         assert!(answer.is_err(), "{answer:?}");
     }
     assert_eq!(raw.read("a").send().await.status, 200);

@@ -22,7 +22,7 @@ fn reason(details: ErrorDetails) -> String {
     }
 }
 
-/// An activity `Patient` that runs until it is told to stop, and notes both.
+/// An activity `RetryStore` that runs until it is told to stop, and notes both.
 fn patient(notes: &Notes) -> Program {
     let notes = notes.clone();
     // The shortest lease whose renewal (after one second) notices a cancellation.

@@ -104,7 +104,7 @@ pub async fn typed_values_round_trip(h: &Harness) {
         .unwrap();
     let got = h
         .client()
-        .wait_for_orchestration_typed::<Order>("order", crate::harness::PATIENCE)
+        .wait_for_orchestration_typed::<Order>("order", crate::harness::TIMEOUT)
         .await
         .unwrap();
     assert_eq!(got, Ok(Order { id: 42, ..order }));

@@ -158,13 +158,13 @@ pub async fn a_request_is_answered_through_the_kv_store(h: &Harness) {
         h.enqueue("server", "requests", n).await;
     }
     let client = h.client();
-    let patience = crate::harness::PATIENCE;
+    let timeout = crate::harness::TIMEOUT;
     assert_eq!(
-        client.wait_for_kv_value("server", "answer-21", patience).await.unwrap(),
+        client.wait_for_kv_value("server", "answer-21", timeout).await.unwrap(),
         "42"
     );
     assert_eq!(
-        client.wait_for_kv_value("server", "answer-4", patience).await.unwrap(),
+        client.wait_for_kv_value("server", "answer-4", timeout).await.unwrap(),
         "8"
     );
     h.enqueue("server", "requests", "stop").await;

@@ -199,10 +199,10 @@ pub async fn two_clients_see_the_same(h: &Harness) {
         let client = if number % 2 == 0 { &one } else { &two };
         client.raise_event("steps", "next", "").await.unwrap();
     }
-    let patience = crate::harness::PATIENCE;
+    let timeout = crate::harness::TIMEOUT;
     let (a, b) = tokio::join!(
-        one.wait_for_orchestration("steps", patience),
-        two.wait_for_orchestration("steps", patience)
+        one.wait_for_orchestration("steps", timeout),
+        two.wait_for_orchestration("steps", timeout)
     );
     assert_eq!(a.unwrap(), b.unwrap());
     assert_eq!(two.get_kv_value("steps", "done").await.unwrap().as_deref(), Some("abc"));

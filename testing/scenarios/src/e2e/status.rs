@@ -5,7 +5,7 @@ use std::time::Duration;
 use duroxide::SystemStats;
 use duroxide::runtime::OrchestrationStatus;
 
-use crate::harness::PATIENCE;
+use crate::harness::TIMEOUT;
 use crate::{Harness, Program};
 
 async fn custom(h: &Harness, instance: &str) -> (Option<String>, u64) {
@@ -47,7 +47,7 @@ pub async fn a_client_sees_each_change(h: &Harness) {
     for (i, step) in ["packed", "sent", "delivered"].into_iter().enumerate() {
         let change = h
             .client()
-            .wait_for_status_change("steps", seen, Duration::from_millis(5), PATIENCE)
+            .wait_for_status_change("steps", seen, Duration::from_millis(5), TIMEOUT)
             .await;
         match change.unwrap() {
             OrchestrationStatus::Running {

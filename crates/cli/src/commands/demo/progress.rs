@@ -12,7 +12,7 @@ const LINE_EVERY: Duration = Duration::from_secs(1);
 
 /// How many orders have ended, and how.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Tally {
+pub struct Counters {
     /// Delivered orders.
     pub delivered: u32,
     /// Orders that were undone.
@@ -21,18 +21,18 @@ pub struct Tally {
     pub failed: u32,
 }
 
-impl Tally {
+impl Counters {
     /// Counts endings.
     pub fn of<'a>(endings: impl Iterator<Item = &'a Ending>) -> Self {
-        let mut tally = Self::default();
+        let mut counters = Self::default();
         for ending in endings {
             match ending {
-                Ending::Delivered => tally.delivered += 1,
-                Ending::Compensated => tally.compensated += 1,
-                Ending::Failed(_) => tally.failed += 1,
+                Ending::Delivered => counters.delivered += 1,
+                Ending::Compensated => counters.compensated += 1,
+                Ending::Failed(_) => counters.failed += 1,
             }
         }
-        tally
+        counters
     }
 
     /// All that ended.
@@ -65,21 +65,21 @@ impl Progress {
     }
 
     /// Shows the state of things.
-    pub fn show(&mut self, output: &mut Output, total: u32, tally: Tally, counts: Counts) -> io::Result<()> {
+    pub fn show(&mut self, output: &mut Output, total: u32, counters: Counters, counts: Counts) -> io::Result<()> {
         self.count(counts.commits());
-        let Tally {
+        let Counters {
             delivered,
             compensated,
             failed,
-        } = tally;
-        let running = total.saturating_sub(tally.ended());
+        } = counters;
+        let running = total.saturating_sub(counters.ended());
         let rate = self.commits_per_s;
         let activities = counts.activities;
         if let Some(bar) = &self.bar {
             bar.set_length(u64::from(total));
-            bar.set_position(u64::from(tally.ended()));
+            bar.set_position(u64::from(counters.ended()));
             let parts = [
-                format!("{}/{total} orders", tally.ended()),
+                format!("{}/{total} orders", counters.ended()),
                 format!("{running} running"),
                 format!("{delivered} delivered"),
                 format!("{compensated} compensated"),

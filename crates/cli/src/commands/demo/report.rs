@@ -3,7 +3,7 @@
 use super::histories::{Ending, Recorded};
 use super::ledger::Entries;
 use super::order::Batch;
-use super::progress::Tally;
+use super::progress::Counters;
 use super::proof::Proof;
 use crate::error::CliError;
 use crate::output::{Output, fact};
@@ -70,21 +70,21 @@ pub struct Closing<'a> {
 impl Closing<'_> {
     /// Writes the closing tables; fails if an order failed or a finished step ran twice.
     pub fn write(&self, output: &mut Output) -> Result<(), CliError> {
-        let tally = Tally::of(self.after.ended.values());
+        let counters = Counters::of(self.after.ended.values());
         let elapsed_s = self.elapsed.as_secs_f64();
         let per_second = |count: u64| format!("{:.0}", count as f64 / elapsed_s.max(0.001));
-        let here = tally.ended().saturating_sub(self.before.ended.len() as u32);
+        let here = counters.ended().saturating_sub(self.before.ended.len() as u32);
         output.facts(
             &format!("batch {}, run {}", self.batch.number, self.run),
             &[
                 fact("orders", "orders", self.batch.orders),
-                fact("delivered", "  delivered", tally.delivered),
+                fact("delivered", "  delivered", counters.delivered),
                 fact(
                     "compensated",
                     "  compensated (refunded, stock released)",
-                    tally.compensated,
+                    counters.compensated,
                 ),
-                fact("failed", "  failed", tally.failed),
+                fact("failed", "  failed", counters.failed),
                 fact("steps", "steps recorded in the histories", self.after.steps.len()),
                 fact("retries", "payments tried again", self.after.retries),
                 fact("elapsed_s", "seconds of this run", format!("{elapsed_s:.1}")),
@@ -114,7 +114,7 @@ impl Closing<'_> {
         {
             Some(Ending::Failed(why)) => Err(CliError::Failed(format!(
                 "{} orders failed, one with: {why}",
-                tally.failed
+                counters.failed
             ))),
             _ => Ok(()),
         }

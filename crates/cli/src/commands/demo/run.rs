@@ -4,7 +4,7 @@ use super::activities::{self, Shop};
 use super::histories::{self, Ending, Recorded};
 use super::ledger::{Entries, Ledger};
 use super::order::Batch;
-use super::progress::{Progress, Tally};
+use super::progress::{Counters, Progress};
 use super::proof::{Proof, Watch};
 use super::report::{self, Closing};
 use super::{Arguments, fresh, workflows};
@@ -185,7 +185,7 @@ async fn watch(
                     (ended, answered) = (found.ended, found.answered);
                     heard = Instant::now();
                 }
-                progress.show(output, batch.orders, Tally::of(ended.values()), observed.counts())?;
+                progress.show(output, batch.orders, Counters::of(ended.values()), observed.counts())?;
             }
             () = &mut stop => {
                 progress.clear();

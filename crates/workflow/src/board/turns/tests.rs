@@ -8,8 +8,8 @@ use std::time::Duration;
 const LOCK: Duration = Duration::from_secs(5);
 const ORDER: Order = Order(7);
 
-fn letter() -> Letter {
-    Letter {
+fn queued() -> QueuedMessage {
+    QueuedMessage {
         id: RecordId::of("msg").text("one"),
         version: Version::number(1),
         due_ms: 0,
@@ -18,8 +18,8 @@ fn letter() -> Letter {
         old: false,
         certain: false,
         since: None,
-        enclosed: false,
-        sort: Sort::Event,
+        inline: false,
+        sort: MessageKind::Event,
         body: Body::Stored,
         from: None,
     }
@@ -30,7 +30,7 @@ fn claimed(handed_out: bool) -> (Arc<Board>, Arc<str>, ClaimId) {
     let board = Arc::new(Board::new(SystemClock::shared(), 1, true, Arc::new(Meters::new())));
     let instance: Arc<str> = Arc::from("one");
     let mut inner = board.inner.lock();
-    inner.post(&instance, ORDER, letter(), Pin::Open, 0);
+    inner.post(&instance, ORDER, queued(), Pin::Open, 0);
     let subject = Subject::Turn {
         instance: Arc::clone(&instance),
         handed: Vec::new(),
@@ -64,7 +64,7 @@ const REMOVALS: [Removal; 5] = [
     },
     |inner, instance| inner.evict(instance, &[ORDER]),
     |inner, instance| {
-        inner.unlearn_letters(instance, &[ORDER]);
+        inner.forget_messages(instance, &[ORDER]);
         inner.refresh(instance);
     },
 ];

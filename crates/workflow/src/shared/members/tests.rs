@@ -1,5 +1,5 @@
 use super::*;
-use crate::records::queues::{Queues, work_topic};
+use crate::records::lanes::{LaneLayout, work_topic};
 use crate::records::{partition, work};
 use perennial_store::{Draft, Place, Version};
 use std::collections::HashSet;
@@ -44,7 +44,7 @@ fn record(key: Key, place: Place) -> Record {
 fn message(instance: &str, maker: &str) -> Record {
     let id = crate::records::message::id(Order(7), Some(maker));
     let place = Place {
-        lane: Queues::One.turn(),
+        lane: LaneLayout::Combined.turn(),
         order: Order(7),
         due_ms: 0,
     };
@@ -54,7 +54,7 @@ fn message(instance: &str, maker: &str) -> Record {
 fn activity(order: u64) -> Record {
     let id = work::of_activity(1, order).number(order);
     let place = Place {
-        lane: Queues::One.work(None),
+        lane: LaneLayout::Combined.work(None),
         order: Order(order),
         due_ms: 0,
     };
@@ -64,7 +64,7 @@ fn activity(order: u64) -> Record {
 /// How many of 300 records each of four processes takes at once; every record must be one's and no other's.
 fn shares(record: impl Fn(u64) -> Record) -> [usize; 4] {
     let names = ["a", "b", "c", "d"];
-    let all = everybody(&names, &[queues::TURN, &work_topic(None)]);
+    let all = everybody(&names, &[lanes::TURN, &work_topic(None)]);
     let mut shares = [0; 4];
     for n in 0..300 {
         let record = record(n);
@@ -92,10 +92,10 @@ fn everything_is_somebodys_and_nothing_is_twos() {
 #[test]
 fn what_is_still_there_after_a_moment_may_be_taken() {
     let names = ["a", "b"];
-    let all = everybody(&names, &[queues::TURN]);
+    let all = everybody(&names, &[lanes::TURN]);
     let (theirs, me) = (message("i", "b"), &all[0]);
     let first = me.left_until("a", &theirs, None, false, NOW_MS).unwrap();
-    assert!((NOW_MS + PATIENCE_MS..=NOW_MS + MOST * PATIENCE_MS).contains(&first));
+    assert!((NOW_MS + DEFER_MS..=NOW_MS + MOST * DEFER_MS).contains(&first));
     assert_eq!(me.left_until("a", &theirs, None, false, first - 1), Some(first));
     assert_eq!(me.left_until("a", &theirs, None, false, first), None);
     let more = me.left_until("a", &theirs, None, true, first);
@@ -118,7 +118,7 @@ fn nothing_is_left_to_who_cannot_do_it_or_is_gone() {
         None,
         "no turns"
     );
-    let [me, _] = &everybody(&names, &[queues::TURN])[..] else {
+    let [me, _] = &everybody(&names, &[lanes::TURN])[..] else {
         unreachable!()
     };
     assert!(me.left_until("a", &message("i", "b"), None, false, NOW_MS).is_some());

@@ -1,0 +1,185 @@
+//! A store that lets something happen just before a call, fails as it is told, and counts.
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use perennial_store::{
+    Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, Key, Limits, ListFilter, ListPage, Op, Record,
+    Result, ScanPage, ScanQuery, Sharing, Signals, Store,
+};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What happens before a call.
+pub type Event = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>;
+
+/// How a commit fails.
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    /// It does not happen.
+    Before,
+    /// It happens, and the reply is lost.
+    After,
+}
+
+pub struct Meddling {
+    inner: Arc<dyn Store>,
+    /// Before the next commit that writes a record of the caller.
+    pub before_final: Mutex<VecDeque<Event>>,
+    /// Before the next commit of parts alone.
+    pub before_staging: Mutex<VecDeque<Event>>,
+    /// Before the next reading of parts.
+    pub before_parts: Mutex<VecDeque<Event>>,
+    /// Which commits fail, counted from now.
+    pub faults: Mutex<Vec<(usize, Fault)>>,
+    /// Every second commit loses its reply.
+    pub loses_replies: Mutex<bool>,
+    /// JSON comes back as a document database writes it: without spaces, properties in order of their names.
+    pub rewrites_json: Mutex<bool>,
+    /// Says that it is shared, and counts the absence of a record as two operations.
+    pub is_shared: Mutex<bool>,
+    pub commits: Mutex<usize>,
+    pub reads: Mutex<usize>,
+}
+
+impl Meddling {
+    pub fn with(inner: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self {
+            inner,
+            before_final: Mutex::default(),
+            before_staging: Mutex::default(),
+            before_parts: Mutex::default(),
+            faults: Mutex::default(),
+            loses_replies: Mutex::default(),
+            rewrites_json: Mutex::default(),
+            is_shared: Mutex::default(),
+            commits: Mutex::default(),
+            reads: Mutex::default(),
+        })
+    }
+
+    /// Fails the commit with this number, counted from now.
+    pub fn fail(&self, number: usize, fault: Fault) {
+        let base = *self.commits.lock();
+        self.faults.lock().push((base + number, fault));
+    }
+
+    async fn happen(events: &Mutex<VecDeque<Event>>) {
+        let event = events.lock().pop_front();
+        if let Some(event) = event {
+            event().await;
+        }
+    }
+
+    fn count_twice(&self, commit: &Commit) -> Result<()> {
+        let absent = commit.ops.iter().filter(|op| matches!(op, Op::Absent(_))).count();
+        let (actual, limit) = (commit.ops.len() + absent, self.inner.limits().ops_per_commit);
+        match *self.is_shared.lock() && actual > limit {
+            true => Err(Error::TooLarge {
+                what: "the number of operations in the commit",
+                actual,
+                limit,
+            }),
+            false => Ok(()),
+        }
+    }
+
+    fn rewrite(&self, record: &mut Record) {
+        if *self.rewrites_json.lock() {
+            let json = serde_json::from_slice::<serde_json::Value>(&record.body);
+            if let Ok(json) = json {
+                record.body = json.to_string().into();
+            }
+        }
+    }
+
+    fn fault(&self, number: usize) -> Option<Fault> {
+        let faults = self.faults.lock();
+        let planned = faults.iter().find(|(at, _)| *at == number).map(|(_, fault)| *fault);
+        let is_lost = *self.loses_replies.lock() && number.is_multiple_of(2);
+        planned.or_else(|| is_lost.then_some(Fault::After))
+    }
+}
+
+fn is_part(key: &Key) -> bool {
+    key.id.as_str().starts_with("part/")
+}
+
+#[async_trait]
+impl Store for Meddling {
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn sharing(&self) -> Sharing {
+        match *self.is_shared.lock() {
+            true => Sharing::Shared,
+            false => self.inner.sharing(),
+        }
+    }
+
+    fn epoch(&self) -> u64 {
+        self.inner.epoch()
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Committed> {
+        self.count_twice(&commit)?;
+        let number = {
+            let mut commits = self.commits.lock();
+            *commits += 1;
+            *commits - 1
+        };
+        match commit.ops.iter().map(Op::key).all(is_part) {
+            true => Self::happen(&self.before_staging).await,
+            false => Self::happen(&self.before_final).await,
+        }
+        match self.fault(number) {
+            None => self.inner.commit(commit).await,
+            Some(Fault::Before) => Err(Error::Unavailable("cut off".to_owned())),
+            Some(Fault::After) => {
+                self.inner.commit(commit).await?;
+                Err(Error::UnknownOutcome("the reply was lost".to_owned()))
+            }
+        }
+    }
+
+    async fn get(&self, key: &Key) -> Result<Option<Record>> {
+        *self.reads.lock() += 1;
+        let mut found = self.inner.get(key).await?;
+        found.iter_mut().for_each(|record| self.rewrite(record));
+        Ok(found)
+    }
+
+    async fn scan(&self, query: &ScanQuery) -> Result<ScanPage> {
+        *self.reads.lock() += 1;
+        if query.under.as_ref().is_some_and(|id| id.as_str().starts_with("part/")) && !query.keys_only {
+            Self::happen(&self.before_parts).await;
+        }
+        let mut page = self.inner.scan(query).await?;
+        page.records.iter_mut().for_each(|record| self.rewrite(record));
+        Ok(page)
+    }
+
+    async fn due(&self, query: &DueQuery) -> Result<DuePage> {
+        *self.reads.lock() += 1;
+        let mut page = self.inner.due(query).await?;
+        page.records.iter_mut().for_each(|record| self.rewrite(record));
+        Ok(page)
+    }
+
+    async fn list(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<ListPage> {
+        self.inner.list(filter, after, limit).await
+    }
+
+    async fn counters(&self) -> Result<Vec<(Counter, i64)>> {
+        self.inner.counters().await
+    }
+
+    fn signals(&self) -> Signals {
+        self.inner.signals()
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.inner.close().await
+    }
+}

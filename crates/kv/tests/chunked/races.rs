@@ -1,0 +1,207 @@
+//! Sweeps, writers and readers at once.
+
+use crate::bed::*;
+use crate::meddling::{Event, Fault, Meddling};
+use async_trait::async_trait;
+use futures::FutureExt;
+use perennial_kv::{MemoryStore, Settings};
+use perennial_store::{ChunkedStore, Clock, Commit, Draft, Error, Op, Store};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A sweep by a process whose clock is a day ahead.
+fn early_sweep(bed: &Bed) -> Event {
+    let (memory, now_ms) = (bed.memory.clone(), bed.clock.now_ms());
+    let ahead = Hand::new();
+    ahead.advance(now_ms + DAY);
+    let other = ChunkedStore::new(memory, ahead.clone(), 99);
+    Box::new(move || {
+        async move {
+            sweep(&other, ahead.now_ms()).await.unwrap();
+        }
+        .boxed()
+    })
+}
+
+/// Overwrites or deletes records behind the reader's back, and sweeps their old parts.
+fn overtake(bed: &Bed, ops: Vec<Op>) -> Event {
+    let sweeping = early_sweep(bed);
+    let chunked = ChunkedStore::new(bed.memory.clone(), bed.clock.clone(), 98);
+    Box::new(move || {
+        async move {
+            chunked.commit(Commit::new(ops)).await.unwrap();
+            sweeping().await;
+        }
+        .boxed()
+    })
+}
+
+#[tokio::test]
+async fn parts_that_are_swept_before_their_commit_are_staged_again() {
+    let bed = Bed::new(SMALL);
+    for sweeps in 1..=3 {
+        for _ in 0..sweeps {
+            bed.meddling.before_final.lock().push_back(early_sweep(&bed));
+        }
+        bed.put("a", &text(300 * KB, sweeps)).await;
+        assert!(bed.meddling.before_final.lock().is_empty());
+        assert!(bed.body("a").await.unwrap() == text(300 * KB, sweeps));
+    }
+    // For ever is too long.
+    for _ in 0..100 {
+        bed.meddling.before_final.lock().push_back(early_sweep(&bed));
+    }
+    let op = Op::Put(Draft::new(key("a"), text(300 * KB, 9)));
+    let outcome = bed.chunked.commit(Commit::new(vec![op])).await;
+    assert!(matches!(outcome, Err(Error::Unavailable(_))), "{outcome:?}");
+    assert!(bed.body("a").await.unwrap() == text(300 * KB, 3));
+}
+
+/// A sweep that stops half-way has taken slices; the commit that would need them must not succeed.
+#[tokio::test]
+async fn parts_that_are_swept_in_part_are_staged_again() {
+    for step in 0..6 {
+        let bed = Bed::new(TINY);
+        let ahead = Hand::new();
+        ahead.advance(DAY);
+        let dying = Meddling::with(bed.memory.clone());
+        dying.fail(step, Fault::Before);
+        let sweeper = ChunkedStore::new(dying, ahead.clone(), 99);
+        let event: Event = Box::new(move || {
+            async move {
+                sweep(&sweeper, ahead.now_ms()).await.unwrap_err();
+            }
+            .boxed()
+        });
+        bed.meddling.before_final.lock().push_back(event);
+        bed.put("a", &"x".repeat(20 * KB)).await;
+        assert!(bed.body("a").await.unwrap() == "x".repeat(20 * KB), "step {step}");
+        bed.remove("a").await;
+        bed.sweep().await;
+        assert_eq!(bed.count(), 0, "step {step}");
+    }
+}
+
+#[tokio::test]
+async fn a_slow_writer_stages_again() {
+    for (minutes, commits) in [(4, 1), (5, 1), (6, 2)] {
+        let bed = Bed::new(SMALL);
+        let clock = bed.clock.clone();
+        let slow: Event = Box::new(move || async move { clock.advance(minutes * MINUTE) }.boxed());
+        bed.meddling.before_staging.lock().push_back(slow);
+        bed.put("a", &"x".repeat(100 * KB)).await;
+        // 100 KB and an manifest are staged in one commit.
+        assert_eq!(*bed.meddling.commits.lock(), commits + 1, "{minutes} minutes");
+        assert_eq!(bed.body("a").await.unwrap().len(), 100 * KB);
+        bed.sweep().await;
+        assert_eq!(bed.body("a").await.unwrap().len(), 100 * KB);
+    }
+}
+
+#[tokio::test]
+async fn who_is_overtaken_between_stub_and_parts_reads_what_is_there_now() {
+    let large = |id: &str, seed| Op::Put(queued(id, &text(300 * KB, seed), 1));
+    for (ops, expected) in [
+        (vec![large("a", 2)], Some(text(300 * KB, 2))),
+        (vec![Op::Put(queued("a", "small", 1))], Some("small".to_owned())),
+        (vec![Op::Remove(key("a"))], None),
+    ] {
+        let new = || {
+            let bed = Bed::new(SMALL);
+            let meddle = bed.meddling.clone();
+            let event = overtake(&bed, ops.clone());
+            async move {
+                bed.chunked.commit(Commit::new(vec![large("a", 1)])).await.unwrap();
+                meddle.before_parts.lock().push_back(event);
+                bed
+            }
+        };
+        assert!(new().await.body("a").await == expected);
+        let records: Vec<_> = expected.into_iter().map(|body| ("a".to_owned(), body)).collect();
+        assert!(scan(&*new().await.chunked).await.unwrap() == records);
+        assert!(work(&*new().await.chunked, 10).await == records);
+    }
+}
+
+#[tokio::test]
+async fn a_scan_that_is_overtaken_still_shows_all_of_a_commit_or_nothing() {
+    let bed = Bed::new(SMALL);
+    let both = |seed: u64| -> Vec<Op> {
+        let ops = ["a", "b", "c"].map(|id| Op::Put(Draft::new(key(id), text(70 * KB, seed))));
+        ops.into()
+    };
+    bed.chunked.commit(Commit::new(both(1))).await.unwrap();
+    for seed in 2..5 {
+        let event = overtake(&bed, both(seed));
+        bed.meddling.before_parts.lock().push_back(event);
+    }
+    let records = scan(&*bed.chunked).await.unwrap();
+    assert!(records.iter().all(|(_, body)| *body == records[0].1));
+}
+
+/// Time that passes by a millisecond with every look.
+struct Running(AtomicU64);
+
+#[async_trait]
+impl Clock for Running {
+    fn now_ms(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::SeqCst)
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        self.0.fetch_add(duration.as_millis() as u64, Ordering::SeqCst);
+    }
+}
+
+/// A sweeper for which everything is always due, on another thread, next to writers and readers: nothing is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_sweep_at_any_moment_loses_nothing() {
+    let memory = Arc::new(MemoryStore::open(Settings::with_limits(TINY)).unwrap());
+    let writing = Arc::new(ChunkedStore::new(memory.clone(), Hand::new(), 1));
+    let ahead = Arc::new(Running(AtomicU64::new(2_000_000_000_000)));
+    let sweeping = Arc::new(ChunkedStore::new(memory, ahead.clone(), 2));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let sweeper = tokio::spawn({
+        let is_over = is_over.clone();
+        async move {
+            let mut removed = 0;
+            while !is_over.load(Ordering::SeqCst) {
+                ahead.sleep(Duration::from_secs(100_000)).await;
+                removed += sweep(&sweeping, ahead.now_ms()).await.unwrap().1;
+                tokio::task::yield_now().await;
+            }
+            removed
+        }
+    });
+    let writers = (0..3_u64).map(|writer| {
+        let chunked = writing.clone();
+        tokio::spawn(async move {
+            let id = format!("w{writer}");
+            let (mut written, mut given_up) = (None, 0);
+            for round in 0..200 {
+                let body = text(3 * KB, writer * 1_000 + round);
+                let op = Op::Put(Draft::new(key(&id), body.clone()));
+                match chunked.commit(Commit::new(vec![op])).await {
+                    Ok(_) => written = Some(body),
+                    Err(Error::Unavailable(_)) => given_up += 1,
+                    Err(error) => panic!("{error}"),
+                }
+                match super::bed::body(&*chunked, &id).await {
+                    Ok(found) => assert!(found == written, "round {round}"),
+                    Err(error) => panic!("round {round}: {error}"),
+                }
+                tokio::task::yield_now().await;
+            }
+            given_up
+        })
+    });
+    let mut given_up = 0;
+    for writer in writers.collect::<Vec<_>>() {
+        given_up += writer.await.unwrap();
+    }
+    is_over.store(true, Ordering::SeqCst);
+    let removed = sweeper.await.unwrap();
+    assert!(removed > 20, "the sweeper met only {removed} sets of parts");
+    assert!(given_up < 600, "every writer gave up");
+}

@@ -1,0 +1,220 @@
+//! A store without byte limits to speak of, over one that has them.
+
+mod chunks;
+mod plan;
+mod pointer;
+mod read;
+mod stage;
+mod sweep;
+
+pub use chunks::chunk_lane;
+pub use sweep::Swept;
+
+use crate::{
+    Clock, Commit, Committed, Counted, Counter, Cursor, Doubt, DuePage, DueQuery, Error, HealthWatch, Key, Limits,
+    ListFilter, ListPage, Record, RecordPage, Result, ScanPage, ScanQuery, Sharing, Signals, Store, Totals,
+};
+use async_trait::async_trait;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How many bytes a record, and a commit, may have.
+const BYTES: usize = 64 * 1024 * 1024;
+/// How long staged parts are left alone, unless [`ChunkedStore::staging`] says otherwise.
+const STAGING: Duration = Duration::from_secs(10 * 60);
+/// Parts that are in use are looked at no more rarely than this.
+const LONGEST_WAIT_MS: u64 = 24 * 60 * 60 * 1000;
+/// How often a commit is staged, or a read made again, when others come in between each time.
+const TRIES: usize = 8;
+
+/// Takes bodies and commits of up to 64 MB on a store that takes far less.
+///
+/// A body that is too large for its record, or that makes the commit too large, is *spilled*: it is first written in
+/// slices under `part/…` in the same partition, invisible to who reads the record, and the commit itself holds a
+/// small pointer in its place. The commit makes everything real at once. Who reads the record gets the body; versions, queues
+/// and listings are those of the record. A store whose own limits are as wide is passed through at no cost.
+///
+/// Put it above [`RetryStore`](crate::RetryStore), so that every write of slices is patient by itself.
+///
+/// # What is left behind
+///
+/// Slices of a commit that never came, or of a record that was overwritten or deleted, are garbage. Each set of slices has
+/// an manifest in the queue [`chunk_lane`]; hand its key to [`ChunkedStore::sweep`] when it is due, and the set is deleted if no
+/// record refers to it. Until then slices are seen by scans of a whole partition, so that who deletes a
+/// partition deletes them too. No caller may write ids under `part`.
+///
+/// # Why a sweep never takes what is needed
+///
+/// The commit that writes the pointer also rewrites its manifest at the version at which it was staged, and a sweep deletes or
+/// rewrites the manifest before anything else, at the version that it looked at. Of the two only one succeeds; a commit that
+/// loses stages again. Where a commit already has as many operations as the store takes, there is no room for that condition:
+/// then a set is safe because it is left alone for ten minutes and a commit that comes later than half of that stages
+/// again. What remains is a commit of a full number of operations that takes effect more than five minutes after it was sent, or clocks that
+/// are further apart than that.
+///
+/// # What differs from a plain store
+///
+/// A commit that spills takes its place in the order when its last step is made, not when it is first polled. If the
+/// future is dropped before that, nothing happened.
+pub struct ChunkedStore {
+    inner: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    limits: Limits,
+    nonce: u64,
+    spilled: AtomicU64,
+    staging_ms: u64,
+}
+
+impl ChunkedStore {
+    /// Wraps a store. The nonce names what this handle stages: a random number, so that no other handle of the same data
+    /// has it.
+    pub fn new(inner: Arc<dyn Store>, clock: Arc<dyn Clock>, nonce: u64) -> Self {
+        let limits = inner.limits();
+        let chunked = Self {
+            inner,
+            clock,
+            limits,
+            nonce,
+            spilled: AtomicU64::new(0),
+            staging_ms: 0,
+        };
+        chunked.staging(STAGING)
+    }
+
+    /// The same store, leaving staged parts alone for so long; ten minutes unless set.
+    #[must_use]
+    pub fn staging(mut self, staging: Duration) -> Self {
+        let longest = LONGEST_WAIT_MS;
+        self.staging_ms = u64::try_from(staging.as_millis()).map_or(longest, |ms| ms.min(longest));
+        self
+    }
+
+    /// Like [`due`](Store::due), but bodies that are stored in parts are left empty: who only wants to know what is there
+    /// should not pay for more.
+    pub async fn due_inline(&self, query: &DueQuery) -> Result<DuePage> {
+        let mut page = self.inner.due(query).await?;
+        if !self.is_idle() {
+            for record in &mut page.records {
+                if !matches!(pointer::Pointer::decode(&record.key, &record.body), Ok(None)) {
+                    record.body = bytes::Bytes::new();
+                }
+            }
+        }
+        Ok(page)
+    }
+
+    /// Whether the store below takes as much by itself.
+    fn is_idle(&self) -> bool {
+        self.limits.bytes_per_record >= BYTES && self.limits.bytes_per_commit >= BYTES
+    }
+
+    /// Counts one more body that is spilled.
+    fn count(&self) -> u64 {
+        self.spilled.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+#[async_trait]
+impl Store for ChunkedStore {
+    fn limits(&self) -> Limits {
+        if self.is_idle() {
+            return self.limits;
+        }
+        Limits {
+            bytes_per_commit: BYTES,
+            bytes_per_record: BYTES,
+            ..self.limits
+        }
+    }
+
+    fn sharing(&self) -> Sharing {
+        self.inner.sharing()
+    }
+
+    fn epoch(&self) -> u64 {
+        self.inner.epoch()
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Committed> {
+        if self.is_idle() {
+            return self.inner.commit(commit).await;
+        }
+        plan::check(&commit, &self.limits)?;
+        let leaving = plan::leaving(&commit, &self.limits)?;
+        if leaving.is_empty() {
+            return self.inner.commit(commit).await;
+        }
+        for _ in 0..TRIES {
+            if let Some(committed) = self.spill(&commit, &leaving).await? {
+                return Ok(committed);
+            }
+        }
+        let why = format!("a commit was staged {TRIES} times, and each time its parts were gone or too old at the end");
+        Err(Error::Unavailable(why))
+    }
+
+    async fn get(&self, key: &Key) -> Result<Option<Record>> {
+        match self.is_idle() {
+            true => self.inner.get(key).await,
+            false => self.get_whole(key).await,
+        }
+    }
+
+    async fn scan(&self, query: &ScanQuery) -> Result<ScanPage> {
+        match self.is_idle() || query.keys_only {
+            true => self.inner.scan(query).await,
+            false => self.scan_whole(query).await,
+        }
+    }
+
+    async fn due(&self, query: &DueQuery) -> Result<DuePage> {
+        match self.is_idle() {
+            true => self.inner.due(query).await,
+            false => self.due_whole(query).await,
+        }
+    }
+
+    async fn list(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<ListPage> {
+        self.inner.list(filter, after, limit).await
+    }
+
+    async fn counters(&self) -> Result<Vec<(Counter, i64)>> {
+        self.inner.counters().await
+    }
+
+    async fn list_records(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<RecordPage> {
+        let mut page = self.inner.list_records(filter, after, limit).await?;
+        if !self.is_idle() {
+            let mut records = Vec::with_capacity(page.records.len());
+            for record in page.records {
+                match pointer::Pointer::decode(&record.key, &record.body) {
+                    Ok(None) => records.push(record),
+                    _ => records.extend(self.get_whole(&record.key).await?),
+                }
+            }
+            page.records = records;
+        }
+        Ok(page)
+    }
+
+    async fn totals(&self) -> Result<Totals> {
+        self.inner.totals().await
+    }
+
+    async fn resolve_doubt(&self, doubt: &Doubt, counted: &Counted) -> Result<bool> {
+        self.inner.resolve_doubt(doubt, counted).await
+    }
+
+    fn signals(&self) -> Signals {
+        self.inner.signals()
+    }
+
+    fn health(&self) -> HealthWatch {
+        self.inner.health()
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.inner.close().await
+    }
+}

@@ -1,0 +1,191 @@
+//! Committing with bodies spilled: stage the parts, then commit the pointers.
+
+use super::ChunkedStore;
+use super::chunks::{self, Manifest};
+use super::pointer::{Pointer, hash};
+use crate::{Commit, Committed, Draft, Error, Key, Op, Order, Result, Sharing, Version};
+use bytes::Bytes;
+use std::borrow::Cow;
+
+/// The parts of one body.
+struct Spilled<'a> {
+    nonce: String,
+    manifest: Manifest,
+    key: Key,
+    order: Order,
+    text: Cow<'a, str>,
+    /// The lengths of its slices.
+    slices: Vec<usize>,
+}
+
+impl Spilled<'_> {
+    fn pointer(&self, body: &[u8]) -> Result<Bytes> {
+        let pointer = Pointer {
+            nonce: self.nonce.clone(),
+            count: self.slices.len(),
+            bytes: body.len(),
+            hash: hash(body),
+            binary: self.text.as_bytes() != body,
+        };
+        pointer.encode()
+    }
+}
+
+/// Writes parts in as few commits as fit, in the order in which they are pushed.
+struct Stager<'a> {
+    chunked: &'a ChunkedStore,
+    ops: Vec<Op>,
+    bytes: usize,
+    /// The versions of the manifests, in order.
+    manifests: Vec<Option<Version>>,
+}
+
+impl Stager<'_> {
+    async fn push(&mut self, draft: Draft) -> Result<()> {
+        let limits = &self.chunked.limits;
+        let other_partition = |op: &Op| op.key().partition != draft.key.partition;
+        let is_full = self.ops.len() >= limits.ops_per_commit
+            || self.bytes + draft.body.len() > limits.bytes_per_commit
+            || self.ops.first().is_some_and(other_partition);
+        if is_full {
+            self.flush().await?;
+        }
+        self.bytes += draft.body.len();
+        self.ops.push(Op::Create(draft));
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<()> {
+        let ops = std::mem::take(&mut self.ops);
+        self.bytes = 0;
+        let is_manifest = |op: &Op| chunks::nonce_of(&op.key().id).is_some();
+        let manifests: Vec<bool> = ops.iter().map(is_manifest).collect();
+        // Relaxed, because whatever takes these writes back takes back the commit that rests on them.
+        let committed = self.chunked.inner.commit(Commit::new(ops).relaxed()).await?;
+        let versions = committed.versions.into_iter().zip(manifests);
+        self.manifests
+            .extend(versions.filter_map(|(version, is_manifest)| is_manifest.then_some(version)));
+        Ok(())
+    }
+}
+
+fn draft_mut(op: &mut Op) -> Option<&mut Draft> {
+    match op {
+        Op::Create(draft) | Op::Put(draft) | Op::Replace(draft, _) => Some(draft),
+        Op::Delete(..) | Op::Remove(_) | Op::Absent(_) => None,
+    }
+}
+
+impl ChunkedStore {
+    /// Makes a commit with the bodies of these operations spilled. `None` if the parts could not be relied on at
+    /// the end: nothing happened then, and it may be tried again.
+    pub(super) async fn spill(&self, commit: &Commit, leaving: &[usize]) -> Result<Option<Committed>> {
+        let staged_ms = self.clock.now_ms();
+        let mut last = commit.clone();
+        let mut spilled = Vec::with_capacity(leaving.len());
+        for op in leaving {
+            let drafts = commit.ops.get(*op).and_then(Op::draft);
+            if let Some((draft, pointer)) = drafts.zip(last.ops.get_mut(*op).and_then(draft_mut)) {
+                let parts = self.cut(draft, staged_ms)?;
+                pointer.body = parts.pointer(&draft.body)?;
+                spilled.push(parts);
+            }
+        }
+        spilled.sort_by(|left, right| left.key.partition.cmp(&right.key.partition));
+        let Some(versions) = self.stage(&spilled, staged_ms).await? else {
+            return Ok(None);
+        };
+        let now_ms = self.clock.now_ms();
+        if now_ms.saturating_sub(staged_ms) > self.staging_ms / 2 {
+            return Ok(None);
+        }
+        // Behind the caller's operations, so that their numbers stay and their failures are named first.
+        let room = self.limits.ops_per_commit.saturating_sub(self.counted(&last));
+        for (parts, version) in spilled.iter().zip(versions).take(room) {
+            let manifest = parts.manifest.draft(parts.key.clone(), parts.order, now_ms)?;
+            last.ops.push(Op::Replace(manifest, version));
+        }
+        metrics::counter!("perennial_store_outlined_total").increment(spilled.len() as u64);
+        match self.inner.commit(last).await {
+            Ok(mut committed) => {
+                committed.versions.truncate(commit.ops.len());
+                Ok(Some(committed))
+            }
+            Err(Error::Conflict { op, .. }) if op >= commit.ops.len() => Ok(None),
+            // The parts stay until they are swept, even though nothing seems to have happened: where a reply was lost on the way,
+            // a conflict may be with this very commit.
+            Err(error) => Err(error),
+        }
+    }
+
+    /// How many operations a commit has, as the store below counts them.
+    fn counted(&self, commit: &Commit) -> usize {
+        let absent = commit.ops.iter().filter(|op| matches!(op, Op::Absent(_))).count();
+        match self.inner.sharing() {
+            Sharing::Exclusive => commit.ops.len(),
+            Sharing::Shared => commit.ops.len() + absent,
+        }
+    }
+
+    fn cut<'a>(&self, draft: &'a Draft, staged_ms: u64) -> Result<Spilled<'a>> {
+        let count = self.count();
+        let nonce = chunks::nonce(self.nonce, count);
+        let manifest = Manifest {
+            owner: draft.key.id.as_str().to_owned(),
+            wait_ms: self.staging_ms,
+        };
+        // The first slice goes with its manifest, so that one small body is one commit.
+        let beside = chunks::json(&manifest)?.len();
+        let room = self.limits.bytes_per_commit.saturating_sub(beside);
+        let room = room.min(self.limits.bytes_per_record);
+        if room < chunks::LEAST_PART {
+            return Err(Error::TooLarge {
+                what: "the least size of a record of which a large body is made",
+                actual: beside + chunks::LEAST_PART,
+                limit: self.limits.bytes_per_commit,
+            });
+        }
+        let text = chunks::to_text(&draft.body);
+        Ok(Spilled {
+            key: Key::new(draft.key.partition.clone(), chunks::manifest_id(&nonce)),
+            order: chunks::order(staged_ms, count),
+            slices: chunks::cut(&text, room),
+            text,
+            nonce,
+            manifest,
+        })
+    }
+
+    /// Writes all parts, each manifest before its slices, so that whatever is left behind at any moment can be found.
+    /// Returns the versions of the manifests; `None` if a name was taken.
+    async fn stage(&self, spilled: &[Spilled<'_>], staged_ms: u64) -> Result<Option<Vec<Version>>> {
+        let mut stager = Stager {
+            chunked: self,
+            ops: Vec::new(),
+            bytes: 0,
+            manifests: Vec::with_capacity(spilled.len()),
+        };
+        match write(&mut stager, spilled, staged_ms).await {
+            Ok(()) => Ok(stager.manifests.into_iter().collect()),
+            Err(Error::Conflict { .. }) => Ok(None),
+            // What the caller asked for has not even begun.
+            Err(Error::UnknownOutcome(why)) => Err(Error::Unavailable(why)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+async fn write(stager: &mut Stager<'_>, spilled: &[Spilled<'_>], staged_ms: u64) -> Result<()> {
+    for parts in spilled {
+        let manifest = parts.manifest.draft(parts.key.clone(), parts.order, staged_ms)?;
+        stager.push(manifest).await?;
+        let mut rest: &str = &parts.text;
+        for (number, length) in parts.slices.iter().enumerate() {
+            let (slice, behind) = rest.split_at(*length);
+            rest = behind;
+            let part = chunks::part(&parts.key.partition, &parts.nonce, number, slice)?;
+            stager.push(part).await?;
+        }
+    }
+    stager.flush().await
+}

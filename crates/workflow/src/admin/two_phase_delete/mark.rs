@@ -1,0 +1,86 @@
+//! Marks on heads.
+
+use crate::engine::Engine;
+use crate::records::decode;
+use crate::records::head::{Deletion, Head};
+use crate::send::slot_of;
+use perennial_store::{Commit, Error, Op, Result, Version};
+
+/// The head of an instance as it is stored.
+pub async fn head_of(engine: &Engine, instance: &str) -> Result<Option<(Head, Version)>> {
+    let Some(record) = engine.store.get(&Head::key(instance)).await? else {
+        return Ok(None);
+    };
+    Ok(Some((decode(&record)?, record.version)))
+}
+
+async fn write(engine: &Engine, instance: &str, head: &Head, version: Version) -> Result<Option<Version>> {
+    let replace = Op::Replace(head.draft(Head::key(instance))?, version);
+    let outcome = engine.commit(Commit::new(vec![replace])).await;
+    engine.cache.forget(instance, slot_of(instance));
+    match outcome {
+        Ok(committed) => Ok(committed.version(0).cloned()),
+        Err(Error::Conflict { .. }) => Ok(None),
+        Err(other) => Err(other),
+    }
+}
+
+/// Writes a head, if it is still at this version; returns whether it was.
+pub async fn replace(engine: &Engine, instance: &str, head: &Head, version: Version) -> Result<bool> {
+    Ok(write(engine, instance, head, version).await?.is_some())
+}
+
+/// Marks all heads that are still at these versions. Returns the first one's, or `None` if one of them has changed.
+pub async fn mark_all(
+    engine: &Engine,
+    targets: &[(String, Head, Version)],
+    mark: &Deletion,
+) -> Result<Option<(Head, Version)>> {
+    let mut first = None;
+    for (instance, head, version) in targets {
+        let mut head = head.clone();
+        head.deletion = Some(Deletion {
+            order: engine.next_order().0,
+            ..mark.clone()
+        });
+        match write(engine, instance, &head, version.clone()).await? {
+            Some(version) => first.get_or_insert((head, version)),
+            None => return Ok(None),
+        };
+    }
+    Ok(first)
+}
+
+/// What a deletion has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It must be carried out.
+    Decided,
+    /// The mark is off.
+    Open,
+}
+
+/// Takes a mark off, if it is there and the deletion is not decided.
+pub async fn unmark(engine: &Engine, instance: &str, by: &str) -> Result<Fate> {
+    loop {
+        let Some((mut head, version)) = head_of(engine, instance).await? else {
+            return Ok(Fate::Open);
+        };
+        match head.deletion.as_ref().filter(|mark| mark.by == by) {
+            None => return Ok(Fate::Open),
+            Some(mark) if mark.decided => return Ok(Fate::Decided),
+            Some(_) => head.deletion = None,
+        }
+        if replace(engine, instance, &head, version).await? {
+            return Ok(Fate::Open);
+        }
+    }
+}
+
+/// Takes all marks off, the first one first.
+pub async fn unmark_all(engine: &Engine, instances: &[String], by: &str) -> Result<()> {
+    for instance in instances {
+        unmark(engine, instance, by).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! Coalescing: results of a fan-out that come within moments are one turn.
+//!
+//! A turn replays the whole history of its instance. Taking one for every result of a wide fan-out costs the square
+//! of its width. So a mailbox that holds nothing but results, while many more activities of its instance are under
+//! way, waits a moment for them. Who fetches without waiting gets it all the same, so that what was sent before can
+//! always be had.
+
+use super::Inner;
+use super::alarms::{Alarm, AlarmKey};
+use super::mailbox::{Mailbox, MessageKind};
+use std::sync::Arc;
+
+/// How long a mailbox waits for more at most.
+const COALESCE_MS: u64 = 2;
+/// The same where many processes share the store: there every turn is one request more, and requests take longer.
+const COALESCE_SHARED_MS: u64 = 12;
+/// How many more activities must be under way.
+const MANY: usize = 8;
+/// How many results are enough.
+const ENOUGH: usize = 64;
+
+impl Mailbox {
+    /// Whether it holds results, few, and nothing else.
+    fn holds_few_results(&self) -> bool {
+        let queued_messages = self.visible.len();
+        (1..ENOUGH).contains(&queued_messages) && self.visible.values().all(|queued| queued.sort == MessageKind::Result)
+    }
+}
+
+impl Inner {
+    /// Decides whether a mailbox that may have become ready should wait for more.
+    pub fn coalesce(&mut self, instance: &Arc<str>, now_ms: u64) {
+        let expects_more = self.work.of_instance(instance) >= MANY;
+        let Some(mailbox) = self.turns.mailboxes.get(instance).filter(|mailbox| mailbox.is_free()) else {
+            return;
+        };
+        let first = mailbox.visible.first_key_value().map(|(order, _)| *order);
+        match (expects_more && mailbox.holds_few_results(), mailbox.coalescing) {
+            (true, None) => {
+                // One that stands among the ready already is not called back.
+                let Some(first) = first.filter(|_| mailbox.ready.is_none()) else {
+                    return;
+                };
+                let coalesce_ms = if self.recent.is_some() {
+                    COALESCE_SHARED_MS
+                } else {
+                    COALESCE_MS
+                };
+                let alarm = self.set_alarm(now_ms + coalesce_ms, Alarm::Coalesced(Arc::clone(instance)));
+                self.set_coalescing(instance, Some(alarm));
+                self.turns.coalescing.insert(first, Arc::clone(instance));
+            }
+            (false, Some(_)) => self.stop_coalescing(instance),
+            _ => {}
+        }
+    }
+
+    /// Ends the wait of a mailbox for more results.
+    pub fn stop_coalescing(&mut self, instance: &Arc<str>) {
+        let Some(alarm) = self.set_coalescing(instance, None) else {
+            return;
+        };
+        self.alarms.cancel(alarm);
+        self.turns.coalescing.retain(|_, coalescing| coalescing != instance);
+    }
+
+    fn set_coalescing(&mut self, instance: &Arc<str>, alarm: Option<AlarmKey>) -> Option<AlarmKey> {
+        let mailbox = self.turns.mailboxes.get_mut(instance)?;
+        std::mem::replace(&mut mailbox.coalescing, alarm)
+    }
+}

@@ -1,0 +1,99 @@
+//! Claiming an activity where many processes share the store: a conditional write to its record, which hides it from
+//! others until the lease ends.
+
+use crate::board::{Body, QueuedActivity};
+use crate::engine::Engine;
+use crate::mutation::{self, Mutation};
+use crate::queued::written;
+use crate::records::envelope::Envelope;
+use crate::records::work;
+use crate::shared::{self, Shared, batcher};
+use duroxide::providers::WorkItem;
+use perennial_store::{Error, Op, Order, Place, Result, Version};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What became of the attempt to claim an activity.
+pub enum Acquired {
+    /// It is ours.
+    Ours(Arc<WorkItem>),
+    /// It is not at the version that it was thought to be at: it is gone, or another process has it.
+    Lost,
+    /// It was not found at that version, by an answer that may be older than what told of it.
+    Unseen,
+}
+
+/// Claims an activity and reads it.
+pub async fn acquire(
+    engine: &Arc<Engine>,
+    shared: &Shared,
+    order: Order,
+    queued: &QueuedActivity,
+    lock: Duration,
+) -> Result<Acquired> {
+    let (item, version) = match &queued.body {
+        Body::Held(item, _) => (Arc::clone(item), queued.version.clone()),
+        Body::Stored => match engine.store.get(&queued.key).await? {
+            None => return Ok(Acquired::Unseen),
+            Some(record) if record.version != queued.version => return Ok(Acquired::Unseen),
+            Some(record) => (Arc::new(Envelope::open(&record)?.item), record.version),
+        },
+    };
+    // Reading may have taken so long that the lease of a claim in advance is over.
+    if shared::lasts(queued.reserved_ms, engine.clock.now_ms(), lock) || mutation::is(Mutation::KeepClaimsHere) {
+        return Ok(Acquired::Ours(item));
+    }
+    let (mut version, mut extra_ms) = (version, 0);
+    loop {
+        let began_ms = engine.clock.now_ms();
+        let until_ms = shared::until(began_ms, lock).saturating_add(extra_ms);
+        let claimed = write(engine, shared, order, queued, &item, version, until_ms, queued.attempts).await?;
+        let Some(claimed) = claimed else {
+            return Ok(Acquired::Lost);
+        };
+        // The answer may have come so late that the lease would end too early.
+        if shared::lasts(until_ms, engine.clock.now_ms(), lock) || mutation::is(Mutation::LeaseFromFetchStart) {
+            return Ok(Acquired::Ours(item));
+        }
+        version = claimed;
+        // What is large takes long to write: next time there is room for that.
+        extra_ms = engine.clock.now_ms().saturating_sub(began_ms).saturating_mul(2);
+    }
+}
+
+/// Writes an activity's record again: due at another time, delivered so many times. `None` if it is not at this version.
+#[allow(clippy::too_many_arguments)]
+pub async fn write(
+    engine: &Arc<Engine>,
+    shared: &Shared,
+    order: Order,
+    queued: &QueuedActivity,
+    item: &WorkItem,
+    version: Version,
+    due_ms: u64,
+    attempts: u32,
+) -> Result<Option<Version>> {
+    let place = Place {
+        lane: engine.lanes.work(queued.activity.tag.as_ref()),
+        order,
+        due_ms,
+    };
+    let draft = work::draft(queued.key.clone(), item, place, attempts, Some(&shared.owner))?;
+    let op = if mutation::is(Mutation::IgnoreLease) {
+        Op::Put(draft)
+    } else {
+        Op::Replace(draft, version)
+    };
+    match batcher::commit(engine, vec![op], Vec::new()).await {
+        Ok(joined) => {
+            // If somebody has written over it since, that one has it.
+            let version = written(&joined.versions, 0);
+            if let Some(version) = &version {
+                engine.board.lock().0.noted_task(order, attempts, version.clone());
+            }
+            Ok(version)
+        }
+        Err(Error::Conflict { .. }) => Ok(None),
+        Err(other) => Err(other),
+    }
+}

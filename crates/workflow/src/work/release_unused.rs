@@ -1,0 +1,74 @@
+//! Giving back activities that were claimed in advance for a worker that does not come.
+
+use super::lease;
+use crate::board::QueuedActivity;
+use crate::engine::Engine;
+use perennial_store::{Clock, Order};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tracing::debug;
+
+/// How long an activity waits for its worker before others may have it too.
+const UNUSED_FOR: Duration = Duration::from_millis(300);
+
+/// Who gives back what nobody comes for.
+#[derive(Default)]
+pub struct ReservationReaper {
+    running: AtomicBool,
+}
+
+/// Sees to it that activities that were claimed in advance are given back, unless their workers come.
+pub fn attend(engine: &Arc<Engine>) {
+    let Some(shared) = &engine.shared else { return };
+    if !shared.reaper.running.swap(true, Ordering::AcqRel) {
+        let clock = Arc::clone(&engine.clock);
+        engine.spawner.spawn(reaper(Arc::downgrade(engine), clock));
+    }
+}
+
+async fn reaper(engine: Weak<Engine>, clock: Arc<dyn Clock>) {
+    loop {
+        clock.sleep(UNUSED_FOR).await;
+        let Some(engine) = engine.upgrade() else { return };
+        let Some(shared) = &engine.shared else { return };
+        if engine.is_closed() {
+            return;
+        }
+        let since_ms = clock.now_ms().saturating_sub(UNUSED_FOR.as_millis() as u64);
+        give_back(&engine, since_ms).await;
+        let is_done = || engine.board.lock().0.work().reserved().next().is_none();
+        if is_done() {
+            shared.reaper.running.store(false, Ordering::Release);
+            // Whoever claimed something just now relies on us.
+            if is_done() || shared.reaper.running.swap(true, Ordering::AcqRel) {
+                return;
+            }
+        }
+    }
+}
+
+/// Gives back what was claimed in advance before `before_ms` and not handed out yet.
+pub async fn give_back(engine: &Arc<Engine>, before_ms: u64) {
+    loop {
+        let release_unused = engine.board.lock().0.set_unwanted_aside(before_ms);
+        let Some((order, queued)) = release_unused else { return };
+        return_one(engine, order, &queued).await;
+    }
+}
+
+async fn return_one(engine: &Arc<Engine>, order: Order, queued: &QueuedActivity) {
+    let Some(shared) = &engine.shared else { return };
+    let written = lease::write(engine, shared, order, queued, 0, queued.attempts).await;
+    let foreign = engine.is_foreign(&queued.activity, order);
+    let (mut board, now_ms) = engine.board.lock();
+    match written {
+        Ok(Some(_)) => board.unreserve(order, foreign, now_ms),
+        // It was cancelled.
+        Ok(None) => board.withdraw(order),
+        Err(error) => {
+            debug!(%error, "an activity that nobody took is left to its lease");
+            board.unlearn(order);
+        }
+    }
+}
