@@ -1,7 +1,7 @@
 //! What a URL cannot say.
 
-use crate::{OpenError, opened, url};
-use perennial_store::{Clock, Store, SystemClock};
+use crate::{Handle, OpenError, opened, url};
+use perennial_store::{Clock, Store, StoreHandle, SystemClock};
 #[cfg(feature = "file")]
 use perennial_store::{Error, Opener};
 use perennial_workflow::{Settings, Workflows};
@@ -91,9 +91,9 @@ impl Builder {
         self
     }
 
-    /// Opens the store. A directory that this process has open already is shared, with the settings it was
-    /// opened with; if it broke, it is opened again now. A container of Cosmos DB is opened anew each time, as if by another process.
-    pub async fn open(self) -> Result<Arc<Workflows>, OpenError> {
+    /// Opens the store. A directory that this process has open already is shared, with the settings it was opened with; if it
+    /// broke, it is opened again now. A container of Cosmos DB is opened anew each time, as if by another process.
+    pub async fn connect(self) -> Result<Handle, OpenError> {
         match url::parse(&self.url)? {
             url::Target::Memory => {
                 let store = perennial_kv::MemoryStore::open(perennial_kv::Settings::default())
@@ -120,8 +120,14 @@ impl Builder {
         }
     }
 
+    /// Opens the store as a provider for `duroxide::runtime::Runtime` and `duroxide::Client`: the
+    /// [workflows](Handle::workflows) of [`connect`](Self::connect).
+    pub async fn open(self) -> Result<Arc<Workflows>, OpenError> {
+        Ok(self.connect().await?.provider())
+    }
+
     #[cfg(feature = "file")]
-    async fn open_directory(&self, path: PathBuf) -> Result<Arc<Workflows>, OpenError> {
+    async fn open_directory(&self, path: PathBuf) -> Result<Handle, OpenError> {
         let settings = self.directory.clone();
         let store = in_thread({
             let (path, settings) = (path.clone(), settings.clone());
@@ -137,14 +143,13 @@ impl Builder {
                     .map_err(|error| Error::Unavailable(error.to_string()))
             })
         });
-        let (settings, clock) = (self.settings.clone(), Arc::clone(&self.clock));
-        let workflows = Workflows::open_reopening(Arc::new(store), reopen, settings, clock).await?;
-        Ok(Arc::new(workflows))
+        let store = StoreHandle::reopening(Arc::new(store), reopen, Arc::clone(&self.clock));
+        Handle::start(store, self.settings.clone(), Arc::clone(&self.clock)).await
     }
 
-    async fn start(&self, store: Arc<dyn Store>) -> Result<Arc<Workflows>, OpenError> {
-        let workflows = Workflows::open_with_clock(store, self.settings.clone(), Arc::clone(&self.clock)).await?;
-        Ok(Arc::new(workflows))
+    async fn start(&self, store: Arc<dyn Store>) -> Result<Handle, OpenError> {
+        let store = StoreHandle::fixed(store, Arc::clone(&self.clock));
+        Handle::start(store, self.settings.clone(), Arc::clone(&self.clock)).await
     }
 }
 

@@ -53,22 +53,29 @@ mod builder;
 #[cfg(feature = "cosmos")]
 mod cosmos;
 mod error;
+mod handle;
 mod opened;
 mod url;
 
 pub use builder::Builder;
 pub use error::OpenError;
+pub use handle::Handle;
 pub use perennial_store::{Health, Outage};
 pub use perennial_workflow::Workflows;
 pub use url::{directory_of, url_of};
 
 use std::sync::Arc;
 
-/// Opens the store that a URL names, with default settings. What it returns is a provider for
-/// `duroxide::runtime::Runtime` and `duroxide::Client`.
+/// Opens the store that a URL names, with default settings, and starts the engines on it.
 ///
-/// A directory is opened once per process: opening it again returns the same store. A container of Cosmos DB is shared
-/// by nature: opening it again gives another handle on it.
+/// A directory is opened once per process: opening it again gives another hold on the same store. A container of Cosmos DB is
+/// shared by nature: opening it again gives another handle on it, as another process would have.
+pub async fn connect(url: &str) -> Result<Handle, OpenError> {
+    Builder::new(url).connect().await
+}
+
+/// Opens the store that a URL names as a provider for `duroxide::runtime::Runtime` and `duroxide::Client`, with default
+/// settings: the workflows of [`connect`].
 pub async fn open(url: &str) -> Result<Arc<Workflows>, OpenError> {
     Builder::new(url).open().await
 }

@@ -43,8 +43,9 @@ mod spawn;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod turn;
+mod wait;
 mod work;
 mod workflows;
 
 pub use settings::Settings;
-pub use workflows::Workflows;
+pub use workflows::{WeakWorkflows, Workflows};

@@ -124,6 +124,11 @@ pub fn bookkeeping(workflows: &Workflows) -> [(&'static str, usize); 5] {
     board.bookkeeping()
 }
 
+/// How many callers wait for instances to end.
+pub fn waiting(workflows: &Workflows) -> usize {
+    workflows.engine().cache.watchers.len()
+}
+
 /// Whether what is cached of an instance is what `store` holds, and says what is not. Where no commit can be under way,
 /// `settled`, the versions must agree too.
 pub async fn compare_cached(

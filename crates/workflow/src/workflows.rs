@@ -6,14 +6,17 @@ use crate::settings::Settings;
 use crate::{recover, shared};
 use duroxide::providers::ProviderError;
 use parking_lot::RwLock;
-use perennial_store::{Clock, Error, Generation, Health, HealthWatch, Opener, Result, Store, StoreHandle, SystemClock};
+use perennial_store::{
+    Clock, Error, Generation, Health, HealthWatch, Hold, Holders, Opener, Result, Store, StoreHandle, SystemClock,
+};
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Durable workflows on a store: give it to `duroxide::runtime::Runtime` and `duroxide::Client` as their provider.
 ///
-/// Clones share one engine.
+/// Clones share one engine, and one hold on the store: closing one closes all of them.
 ///
 /// # Messages to instances that do not exist
 ///
@@ -34,15 +37,17 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct Workflows {
     inner: Arc<Inner>,
+    hold: Hold,
 }
 
 struct Inner {
-    store: StoreHandle,
+    store: Arc<StoreHandle>,
     settings: Settings,
     clock: Arc<dyn Clock>,
     current: RwLock<Current>,
     /// Held by the one caller that starts the next engine.
     starting: tokio::sync::Mutex<()>,
+    is_stopped: AtomicBool,
 }
 
 /// The engine of a generation of the store.
@@ -78,7 +83,7 @@ impl Workflows {
     /// Opens the workflows of a store, on a clock of the caller's.
     pub async fn open_with_clock(store: Arc<dyn Store>, settings: Settings, clock: Arc<dyn Clock>) -> Result<Self> {
         let handle = StoreHandle::fixed(store, Arc::clone(&clock));
-        Self::start(handle, settings, clock).await
+        Self::on(Arc::new(handle), settings, clock).await
     }
 
     /// Opens the workflows of a store that `opener` has opened, and opens again after it broke.
@@ -89,35 +94,49 @@ impl Workflows {
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
         let handle = StoreHandle::reopening(store, opener, Arc::clone(&clock));
-        Self::start(handle, settings, clock).await
+        Self::on(Arc::new(handle), settings, clock).await
     }
 
-    async fn start(store: StoreHandle, settings: Settings, clock: Arc<dyn Clock>) -> Result<Self> {
+    /// Opens the workflows of a store by its handle, which other engines may use too. To close these workflows is to close
+    /// the store; give them another [hold](Self::held_by) where that is not enough.
+    pub async fn on(store: Arc<StoreHandle>, settings: Settings, clock: Arc<dyn Clock>) -> Result<Self> {
         let current = Current::start(store.current(), &settings, &clock).await?;
-        Ok(Self {
-            inner: Arc::new(Inner {
-                store,
-                settings,
-                clock,
-                current: RwLock::new(current),
-                starting: tokio::sync::Mutex::default(),
-            }),
-        })
+        let inner = Arc::new(Inner {
+            store,
+            settings,
+            clock,
+            current: RwLock::new(current),
+            starting: tokio::sync::Mutex::default(),
+            is_stopped: AtomicBool::new(false),
+        });
+        let hold = {
+            let inner = Arc::clone(&inner);
+            Holders::first(Box::new(move || Box::pin(close(Arc::clone(&inner)))))
+        };
+        Ok(Self { inner, hold })
     }
 
-    /// Writes down what is only in memory and lets go of the store. Runtimes on it must be shut down first.
+    /// The same workflows under another hold on the store: closing them releases that one.
+    pub fn held_by(&self, hold: Hold) -> Self {
+        let inner = Arc::clone(&self.inner);
+        Self { inner, hold }
+    }
+
+    /// A reference that does not keep the engine alive.
+    pub fn downgrade(&self) -> WeakWorkflows {
+        WeakWorkflows(Arc::downgrade(&self.inner))
+    }
+
+    /// Writes down what is only in memory and closes the store, unless another part of this process has opened it too: then
+    /// only this handle is closed. Runtimes on it must be shut down first.
     pub async fn close(&self) -> Result<()> {
-        if !self.inner.store.begin_close() {
-            return Ok(());
-        }
-        let _starting = self.inner.starting.lock().await;
-        let engine = self.engine();
-        engine.retire();
-        let left = match engine.shared {
-            None => recover::leave(&engine).await,
-            Some(_) => shared::leave(&engine).await,
-        };
-        self.inner.store.close().await.and(left)
+        self.hold.release().await
+    }
+
+    /// Stops the engine, which writes down what is only in memory, and leaves the store to be closed by the caller. Nothing
+    /// opens the store again after this.
+    pub async fn stop(&self) -> Result<()> {
+        stop(&self.inner).await
     }
 
     /// The store beneath, for records of the program's own: they are kept, shared and made durable as its workflows are.
@@ -136,17 +155,33 @@ impl Workflows {
 
     /// Whether the store takes requests and, if not, why and since when.
     pub fn health(&self) -> Health {
-        self.inner.store.health()
+        match self.hold.is_released() {
+            true => Health::Closed,
+            false => self.inner.store.health(),
+        }
+    }
+
+    /// Whether the store takes requests, or is opened again once the cause has passed.
+    pub(crate) fn may_recover(&self) -> bool {
+        match self.health() {
+            Health::Working => true,
+            Health::Broken(_) => self.inner.store.can_reopen(),
+            _ => false,
+        }
     }
 
     /// Waits until the store takes no more requests, and tells why. For programs that exit when their store breaks; others
     /// need not care, for the store is opened again once the cause has passed.
     pub async fn closed(&self) -> Health {
-        self.inner.store.stopped().await
+        tokio::select! {
+            health = self.inner.store.stopped() => health,
+            () = self.hold.released() => Health::Closed,
+        }
     }
 
     /// Opens a store that broke again, now. Does nothing if it works.
     pub async fn reopen(&self) -> Result<()> {
+        self.hold.check()?;
         self.inner.store.reopen_now().await?;
         self.working(self.inner.clock.now_ms()).await.map(drop)
     }
@@ -159,6 +194,7 @@ impl Workflows {
     /// The engine for a call that does not rest on what an earlier engine handed out: if the store broke, it is opened
     /// again first.
     pub(crate) async fn engine_for(&self, operation: &'static str) -> Result<Arc<Engine>, ProviderError> {
+        self.hold.check().map_err(|error| from_store(operation, &error))?;
         {
             let current = self.inner.current.read();
             if !self.inner.store.can_reopen() || current.health.is_working() {
@@ -170,6 +206,18 @@ impl Workflows {
         current
             .map(|current| current.engine)
             .map_err(|error| from_store(operation, &error))
+    }
+
+    /// Waits until an engine cannot go on: its store broke or was closed.
+    pub(crate) async fn replaced(&self, engine: &Arc<Engine>) {
+        let current = self.inner.current.read().clone();
+        if Arc::ptr_eq(&current.engine, engine) {
+            let mut health = current.health;
+            tokio::select! {
+                _ = health.stopped() => {}
+                () = self.hold.released() => {}
+            }
+        }
     }
 
     /// Fetches from the engine that works, and from the next one if the store breaks meanwhile. `fetch` is given the time
@@ -184,6 +232,7 @@ impl Workflows {
         Fetch: Fn(Arc<Engine>, Duration) -> Fetched,
         Fetched: Future<Output = Result<Option<T>, ProviderError>>,
     {
+        self.hold.check().map_err(|error| from_store(operation, &error))?;
         if !self.inner.store.can_reopen() {
             return fetch(self.engine(), poll).await;
         }
@@ -220,6 +269,38 @@ impl Workflows {
             .shield(start_next(Arc::clone(&self.inner), current.generation, deadline_ms));
         next.await
     }
+}
+
+/// Workflows that do not keep their engine alive.
+pub struct WeakWorkflows(Weak<Inner>);
+
+impl WeakWorkflows {
+    /// The workflows under this hold, if their engine is still there.
+    pub fn upgrade(&self, hold: Hold) -> Option<Workflows> {
+        let inner = self.0.upgrade()?;
+        Some(Workflows { inner, hold })
+    }
+}
+
+/// Stops the engine for good, once.
+async fn stop(inner: &Inner) -> Result<()> {
+    inner.store.begin_close();
+    if inner.is_stopped.swap(true, Ordering::AcqRel) {
+        return Ok(());
+    }
+    let _starting = inner.starting.lock().await;
+    let engine = Arc::clone(&inner.current.read().engine);
+    engine.retire();
+    match engine.shared {
+        None => recover::leave(&engine).await,
+        Some(_) => shared::leave(&engine).await,
+    }
+}
+
+/// Stops the engine and closes the store.
+async fn close(inner: Arc<Inner>) -> Result<()> {
+    let stopped = stop(&inner).await;
+    inner.store.close().await.and(stopped)
 }
 
 /// Starts the engine that follows the one of `generation`, unless another caller has.

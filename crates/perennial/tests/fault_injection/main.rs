@@ -11,3 +11,4 @@ mod odd;
 mod races;
 mod reopening;
 mod shared;
+mod waiting;

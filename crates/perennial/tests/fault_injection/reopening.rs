@@ -18,15 +18,15 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
 /// A disk that can fail, and the workflows on it.
-struct Bed {
+pub struct Bed {
     disk: MemoryDisk,
-    workflows: Workflows,
+    pub workflows: Workflows,
     /// The doors of every opening.
     gates: Arc<Mutex<Vec<Arc<Gate>>>>,
 }
 
 impl Bed {
-    async fn new() -> Self {
+    pub async fn new() -> Self {
         Self::with_limits(perennial_kv::Settings::default().limits).await
     }
 
@@ -59,12 +59,12 @@ impl Bed {
     }
 
     /// From now on nothing can be written.
-    fn fill(&self) {
+    pub fn fill(&self) {
         self.disk.fail_writes("No space left on device");
     }
 
     /// There is room again; what was written and not synced is gone.
-    fn free(&self) {
+    pub fn free(&self) {
         self.disk.crash();
     }
 

@@ -1,7 +1,8 @@
 //! The memory of recent instances, bounded by bytes.
 
-use super::Snapshot;
+use super::{Snapshot, Watchers};
 use crate::meters::Meters;
+use crate::records::head::Head;
 use parking_lot::Mutex;
 use perennial_store::{SLOTS, Slot};
 use quick_cache::{Weighter, sync};
@@ -51,6 +52,8 @@ pub struct Cache {
     /// Counts commits per slot, so that a slow reader notices that it was overtaken.
     commits: Mutex<[u64; SLOTS]>,
     meters: Arc<Meters>,
+    /// Callers that wait for instances to end.
+    pub watchers: Arc<Watchers>,
 }
 
 /// Says when a load began.
@@ -67,6 +70,7 @@ impl Cache {
             entries: sync::Cache::with_weighter(expected, capacity_bytes, ByBytes),
             commits: Mutex::new([0; SLOTS]),
             meters,
+            watchers: Arc::default(),
         }
     }
 
@@ -163,8 +167,13 @@ impl Cache {
             *count += 1;
         }
         let doubtful_ms = began_ms + OWN_MS;
+        let has_ended = snapshot.head().is_some_and(Head::is_terminal);
         self.entries
             .insert(Arc::clone(instance), Entry { snapshot, doubtful_ms });
+        drop(commits);
+        if has_ended {
+            self.watchers.wake(instance);
+        }
     }
 
     /// Forgets an instance, so that the next reader loads it.
@@ -174,6 +183,8 @@ impl Cache {
             *count += 1;
         }
         self.entries.remove(instance);
+        drop(commits);
+        self.watchers.wake(instance);
     }
 }
 

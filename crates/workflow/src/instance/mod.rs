@@ -4,6 +4,7 @@ mod cache;
 mod history;
 mod load;
 mod snapshot;
+mod watchers;
 
 pub use cache::{Cache, Trust};
 pub use history::History;
@@ -11,3 +12,4 @@ pub use history::History;
 pub use load::load;
 pub use load::{PAGE, ended, executions, history_of, load_from, load_rest, scan};
 pub use snapshot::Snapshot;
+pub use watchers::Watchers;
