@@ -60,9 +60,25 @@ mod url;
 pub use builder::Builder;
 pub use error::OpenError;
 pub use handle::Handle;
-pub use perennial_store::{Health, Outage};
+pub use perennial_store::{Clock, Health, Outage, SystemClock};
 pub use perennial_workflow::Workflows;
 pub use url::{directory_of, url_of};
+
+/// The runtime that runs workflows. Programs may use it from here: its version is the one that this crate was made for.
+pub use duroxide;
+/// The contract of all stores, for programs that keep records of their own beside their workflows, see [`Handle::store`].
+pub use perennial_store as store;
+
+/// The settings that a [`Builder`] takes.
+pub mod settings {
+    #[cfg(feature = "cosmos")]
+    pub use azure_core::credentials::TokenCredential;
+    #[cfg(feature = "cosmos")]
+    pub use perennial_cosmos::Settings as CosmosSettings;
+    #[cfg(feature = "file")]
+    pub use perennial_fjall::Settings as DirectorySettings;
+    pub use perennial_workflow::Settings as WorkflowSettings;
+}
 
 use std::sync::Arc;
 
