@@ -1,4 +1,4 @@
-//! Makes the fixture of the current on-disk format, which a test opens for ever after:
+//! Makes the fixture of the current on-disk format, which a test opens from then on:
 //!
 //! `cargo run -p perennial-fjall --example make_fixture -- crates/fjall/tests/fixtures`
 //!

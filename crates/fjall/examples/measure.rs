@@ -4,7 +4,7 @@
 //! `cargo run --release -p perennial-fjall --example measure -- churn 3000000`
 //! `cargo run --release -p perennial-fjall --example measure -- finished 1000000`
 
-// A measurement asks the machine for the time, and stops at the first surprise.
+// A measurement reads the machine's clock, and stops at the first surprise.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use perennial_fjall::{Settings, open};
@@ -98,7 +98,7 @@ fn resident() -> String {
         .join(" ")
 }
 
-/// How many records stand in the queue while others come and go.
+/// How many records stay in the queue while others come and go.
 const STANDING: u64 = 200;
 
 /// Records that are queued and deleted again.
@@ -128,7 +128,7 @@ async fn churn(count: u64) {
     }
 }
 
-/// Instances that are done: a head that is listed, and two pages of history each.
+/// Finished instances: a listed head, and two pages of history each.
 async fn finished(count: u64) {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path(), Settings::default()).unwrap();

@@ -1,11 +1,11 @@
 //! Archives: the files of named sections in which the engine keeps its manifests, tables and large values.
 //!
 //! The sections come first, then a table of contents (`TOC!`, a count, and for each section its position, length and
-//! name), then a trailer of fixed size (`SFA!`, version, kind of checksum, checksum of the table of contents, its position
-//! and length). All numbers are little-endian.
+//! name), then a trailer of fixed size (`SFA!`, version, kind of checksum, checksum of the table of contents, its
+//! position and length). All numbers are little-endian.
 //!
-//! The engine takes memory for as many sections as a table of contents claims before it looks at the checksum, so the
-//! checksum is verified here first.
+//! The engine allocates memory for as many sections as a table of contents claims before it verifies the checksum, so
+//! the checksum is verified here first.
 
 use crate::bytes::Reader;
 use crate::files::{Opened, flaw};
@@ -43,7 +43,7 @@ impl Archive {
         read_contents(&contents)
             .filter(|sections| sections.iter().all(|(_, section)| section.is_before(at)))
             .map(Self)
-            .ok_or_else(|| flaw("has a table of contents that cannot be understood"))
+            .ok_or_else(|| flaw("has a table of contents that cannot be decoded"))
     }
 
     pub(crate) fn section(&self, name: &str) -> Option<Section> {
@@ -98,7 +98,7 @@ pub(crate) fn check_block(block: &[u8], what: &str) -> io::Result<()> {
     }
 }
 
-/// Whether bytes are a sequence of whole blocks.
+/// Whether bytes are a sequence of intact blocks.
 pub(crate) fn are_blocks(mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         match skip_block(bytes) {
@@ -109,7 +109,7 @@ pub(crate) fn are_blocks(mut bytes: &[u8]) -> bool {
     true
 }
 
-/// What follows a block, if the block is whole.
+/// The bytes after a block, if the block is intact.
 fn skip_block(block: &[u8]) -> Option<&[u8]> {
     let (header, rest) = block.split_at_checked(BLOCK_HEADER_LENGTH)?;
     let mut rest = Reader(rest);

@@ -1,8 +1,9 @@
-//! Large values, which the engine keeps in files of their own, and what it does not check of them itself.
+//! Large values, which the engine keeps in separate files, and the checks that it does not make itself.
 //!
-//! A table holds a *handle* in place of a large value; its blocks have checksums. The value stands in a blob file behind a
-//! header, and of that header the engine trusts the length that it allocates before it decompresses. One flipped bit there
-//! is an allocation of gigabytes, or a value with garbage at its end. So the header is compared with the handle first.
+//! A table holds a *handle* in place of a large value; its blocks have checksums. The value is in a blob file behind a
+//! header, and the engine trusts the length in that header when it allocates memory to decompress. One flipped bit
+//! there is an allocation of gigabytes, or a value with garbage at its end. So the header is compared with the handle
+//! first.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -13,7 +14,7 @@ const MAGIC: &[u8; 4] = b"BLOB";
 const HEADER: usize = 4 + 16 + 8 + 2 + 4 + 4;
 const LENGTHS_AT: usize = 4 + 16 + 8;
 
-/// Where a large value is, as the table tells.
+/// Where a large value is, according to its table.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Handle {
     offset: u64,
@@ -25,7 +26,7 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// Reads a handle; `None` if it is none.
+    /// Decodes a handle; `None` if the bytes are not one.
     pub(crate) fn decode(mut bytes: &[u8]) -> Option<Self> {
         let handle = Self {
             offset: take_varint(&mut bytes)?,
@@ -41,7 +42,7 @@ impl Handle {
         table.join("blobs").join(self.file.to_string())
     }
 
-    /// Whether the header of the value says what the handle says.
+    /// Whether the header of the value agrees with the handle.
     pub(crate) fn is_confirmed(&self, path: &Path, key: &[u8]) -> io::Result<bool> {
         let mut header = [0; HEADER];
         let mut file = File::open(path)?;

@@ -1,6 +1,6 @@
 //! Little-endian numbers read from bytes.
 
-/// What is still to be read.
+/// The bytes still to be read.
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {

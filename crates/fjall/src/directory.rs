@@ -1,8 +1,8 @@
-//! The directory of a store: whose it is, in which format, and whether everything is there.
+//! The directory of a store: who holds it, its format, and whether it is complete.
 
+use crate::create::{self, DATA, FORMAT_FILE, UNFINISHED_FILE};
 use crate::files::{create_private_folder, sync_folder};
 use crate::lock::{Held, LOCK_FILE, Lock, Pinned, lock_engine};
-use crate::making::{self, DATA, FORMAT_FILE, UNFINISHED_FILE};
 use crate::recovery::Recovery;
 use crate::{FORMAT, OpenError, manifest};
 use perennial_kv::EngineError;
@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 /// A store's directory, locked until this is dropped.
 pub(crate) struct Directory {
     pub(crate) path: PathBuf,
-    /// Whether the store is made just now, and is to be [finished](finish).
+    /// Whether the store is being created, and is to be [finished](finish).
     pub(crate) is_new: bool,
-    /// What the journals of a store that is not new hold.
+    /// What the journals of an existing store hold.
     pub(crate) recovery: Option<Recovery>,
     /// The engine's own lock, until the engine takes it.
     engine_lock: Option<Held>,
@@ -31,13 +31,13 @@ enum Found {
 }
 
 impl Directory {
-    /// Locks the directory of a store, making one if nothing is there. Looks before it writes anything, and changes a
-    /// store only when every lock is held and everything is whole.
+    /// Locks the directory of a store, creating one if nothing is there. Inspects before it writes anything, and
+    /// changes an existing store only when every lock is held and everything was verified.
     pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
         inspect(path)?;
         create(path)?;
         let lock = Lock::acquire(path)?;
-        // Again, under the lock: another process may have been making the store just now.
+        // Again, under the lock: another process may just have created the store.
         let is_new = matches!(inspect(path)?, Found::Nothing);
         let mut directory = Self {
             path: path.into(),
@@ -48,14 +48,14 @@ impl Directory {
             lock,
         };
         match is_new {
-            true => making::begin(directory.root()).map_err(|error| OpenError::failed(path, error))?,
+            true => create::begin(directory.root()).map_err(|error| OpenError::failed(path, error))?,
             false => directory.recover()?,
         }
         directory.data = Some(Pinned::open(&directory.root().join(DATA)));
         Ok(directory)
     }
 
-    /// Locks the directory of a store that was there before.
+    /// Locks the directory of an existing store.
     pub(crate) fn reopen(path: &Path) -> Result<Self, OpenError> {
         match inspect(path)? {
             Found::Store => Self::open(path),
@@ -63,7 +63,7 @@ impl Directory {
         }
     }
 
-    /// Verifies the files of a store, and then mends what a crash left.
+    /// Verifies the files of a store, then repairs what a crash left.
     fn recover(&mut self) -> Result<(), OpenError> {
         let files = self.lock.files();
         if !files.exists(DATA)? {
@@ -74,15 +74,15 @@ impl Directory {
         let recovery = Recovery::plan(&files)?;
         recovery.apply(&files)?;
         self.recovery = Some(recovery);
-        making::remove_mark(self.root()).map_err(|error| files.failed(UNFINISHED_FILE, error))
+        create::remove_mark(self.root()).map_err(|error| files.failed(UNFINISHED_FILE, error))
     }
 
-    /// The directory, by a path that stays right when it is renamed.
+    /// The directory, by a path that stays valid when it is renamed.
     pub(crate) fn root(&self) -> &Path {
         self.lock.root()
     }
 
-    /// Where the database is, by such a path as well.
+    /// The folder of the database, by such a path as well.
     pub(crate) fn data(&self) -> PathBuf {
         match &self.data {
             Some(data) => data.path().into(),
@@ -95,12 +95,12 @@ impl Directory {
         self.engine_lock = None;
     }
 
-    /// Fails if the directory is not this process's any more.
+    /// Fails if the directory no longer belongs to this process.
     pub(crate) fn check(&self) -> Result<(), EngineError> {
         self.lock.check(self.data.as_ref())
     }
 
-    /// The same before a write, where a write could go to another directory that has the name now.
+    /// The same before a write, which could otherwise go to another directory that has the name now.
     pub(crate) fn check_before_write(&self) -> Result<(), EngineError> {
         match self.data.as_ref().is_some_and(Pinned::is_fixed) {
             true => Ok(()),
@@ -108,18 +108,18 @@ impl Directory {
         }
     }
 
-    /// Whether the engine has let go of its files.
+    /// Whether the engine has released its files.
     pub(crate) fn is_engine_gone(&self) -> bool {
         lock_engine(&self.lock).is_ok()
     }
 }
 
-/// Makes a new store one that may be used.
+/// Marks a new store as usable.
 pub(crate) fn finish(path: &Path) -> Result<(), OpenError> {
-    making::finish(path).map_err(|error| OpenError::failed(path, error))
+    create::finish(path).map_err(|error| OpenError::failed(path, error))
 }
 
-/// Looks at what is there, without changing anything.
+/// Inspects what is there, without changing anything.
 fn inspect(path: &Path) -> Result<Found, OpenError> {
     let failed = |error| OpenError::failed(path, error);
     let entries = match fs::read_dir(path) {
@@ -140,11 +140,11 @@ fn inspect(path: &Path) -> Result<Found, OpenError> {
         names.push(entry.map_err(failed)?.file_name());
     }
     let is_unfinished = names.iter().any(|name| name == UNFINISHED_FILE);
-    // The lock comes first, and every new file system has a `lost+found`.
+    // The lock file is created first, and every new file system has a `lost+found`.
     let is_ours = |name: &OsString| {
-        name == LOCK_FILE || name == "lost+found" || (is_unfinished && name.to_str().is_some_and(making::may_leave))
+        name == LOCK_FILE || name == "lost+found" || (is_unfinished && name.to_str().is_some_and(create::may_leave))
     };
-    let is_empty = names.iter().all(is_ours) && making::is_own_remainder(path).map_err(failed)?;
+    let is_empty = names.iter().all(is_ours) && create::is_own_remainder(path).map_err(failed)?;
     match is_empty {
         true => Ok(Found::Nothing),
         false => Err(OpenError::NotAStore { path: path.into() }),
@@ -160,11 +160,11 @@ fn check_format(path: &Path, text: &str) -> Result<Found, OpenError> {
             found,
             supported: FORMAT,
         }),
-        _ => Err(OpenError::damaged(path, "the file FORMAT cannot be understood")),
+        _ => Err(OpenError::damaged(path, "the file FORMAT cannot be decoded")),
     }
 }
 
-/// Makes the directory, and sees to it that its name survives a power cut.
+/// Creates the directory, and makes its name durable.
 fn create(path: &Path) -> Result<(), OpenError> {
     let missing: Vec<&Path> = path.ancestors().take_while(|path| !path.exists()).collect();
     if let Some(link) = missing.iter().find(|path| path.is_symlink()) {

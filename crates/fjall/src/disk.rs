@@ -1,14 +1,14 @@
-//! Finding out whether a disk fails in one place or everywhere.
+//! Tests whether a disk fails in one place or everywhere.
 
-use crate::making::DATA;
+use crate::create::DATA;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// A file that is written, synced, read and removed to see whether the disk works.
+/// A file that is written, synced, read and removed to test whether the disk works.
 const PROBE_FILE: &str = "PROBE";
-/// How many files of the database are tried before the disk is said not to answer.
+/// How many files of the database are tried before the disk is taken to have failed.
 const OTHERS: usize = 16;
 
 /// The disk under a store.
@@ -29,17 +29,17 @@ impl Disk {
         }
     }
 
-    /// A file of the database as a person finds it: the engine may know its folder by another path.
+    /// The path of a database file for error messages: the engine may know its folder by another path.
     pub(crate) fn shown(&self, file: &Path) -> PathBuf {
         shown(&self.store, &self.data, file)
     }
 
-    /// Whether the disk works but for the place that has just failed: something can be made durable and read back, and
-    /// another file of the database can be read.
-    pub(crate) fn answers(&self) -> bool {
+    /// Whether the disk works except for the place that has just failed: something can be made durable and read back,
+    /// and another file of the database can be read.
+    pub(crate) fn works(&self) -> bool {
         let _alone = self.probing.lock().unwrap_or_else(PoisonError::into_inner);
         let written = match self.write_probe() {
-            // A disk without room answers all the same.
+            // A full disk works all the same.
             Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => true,
             outcome => outcome.is_ok(),
         };
@@ -55,7 +55,7 @@ impl Disk {
         fs::remove_file(&path)?;
         match found? == PROBE_FILE.as_bytes() {
             true => Ok(()),
-            false => Err(io::Error::other("the probe was not read as it was written")),
+            false => Err(io::Error::other("the probe did not read back as it was written")),
         }
     }
 
@@ -76,12 +76,12 @@ impl Disk {
                 }
             }
         }
-        // Where there is no other file, the probe has told all.
+        // Where there is no other file, the probe has shown all there is to know.
         Ok(tried == 0)
     }
 }
 
-/// A file of the database in `data` as a person finds it, below the directory of its store.
+/// The path of a database file in `data` for error messages, below the directory of its store.
 pub(crate) fn shown(store: &Path, data: &Path, file: &Path) -> PathBuf {
     match file.strip_prefix(data) {
         Ok(below) => store.join(DATA).join(below),
@@ -99,14 +99,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disk_that_works_answers_and_keeps_nothing() {
+    fn a_disk_that_works_is_said_to_and_nothing_is_left_on_it() {
         let directory = tempfile::tempdir().unwrap();
         let data = directory.path().join("data");
         fs::create_dir_all(data.join("keyspaces/1/blobs")).unwrap();
         let disk = Disk::new(directory.path(), data.clone());
-        assert!(disk.answers());
+        assert!(disk.works());
         fs::write(data.join("keyspaces/1/blobs/0"), "value").unwrap();
-        assert!(disk.answers());
+        assert!(disk.works());
         assert!(!directory.path().join(PROBE_FILE).exists());
     }
 
@@ -116,7 +116,7 @@ mod tests {
         let data = directory.path().join("data");
         // Opening a directory works, reading from it as from a file does not.
         fs::create_dir_all(data.join("keyspaces/1/blobs/0")).unwrap();
-        assert!(!Disk::new(directory.path(), data).answers());
+        assert!(!Disk::new(directory.path(), data).works());
     }
 
     #[test]
@@ -124,6 +124,6 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir_all(directory.path().join("data/keyspaces")).unwrap();
         fs::create_dir(directory.path().join(PROBE_FILE)).unwrap();
-        assert!(!Disk::new(directory.path(), directory.path().join("data")).answers());
+        assert!(!Disk::new(directory.path(), directory.path().join("data")).works());
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::directory::Directory;
 use crate::disk::{self, Disk};
-use crate::home::Home;
 use crate::journal::{PREVIOUS, name_previous};
+use crate::open_directory::OpenDirectory;
 use crate::read::Reader;
-use crate::{OpenError, Settings, culprit};
+use crate::{OpenError, Settings, damaged_file};
 use bytes::Bytes;
 use fjall::compaction::Leveled;
 use fjall::config::CompressionPolicy;
@@ -23,28 +23,26 @@ use std::time::Duration;
 /// The longest key that fjall takes.
 const KEY_LIMIT: usize = u16::MAX as usize;
 
-/// From how many on the memory tables that wait to be written to disk hold back further writes. The engine itself does
-/// so from 4 on.
-const UNWRITTEN_LIMIT: usize = 3;
+/// From this many sealed memory tables on, writes wait until some are on disk. The engine itself stalls from 4 on.
+const SEALED_MEMTABLE_LIMIT: usize = 3;
 
-/// From how many on the runs of tables that wait to be merged hold back further writes. The engine itself does so from
-/// 30 on.
-const UNMERGED_LIMIT: usize = 26;
+/// From this many unmerged runs of tables on, writes wait for compaction. The engine itself stalls from 30 on.
+const L0_RUN_LIMIT: usize = 26;
 
-/// How long a write that is held back waits before it looks again.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// How long a throttled write waits before it checks again.
+const THROTTLE_POLL: Duration = Duration::from_millis(1);
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
 /// The engine behind a [`FjallStore`](crate::FjallStore).
-// Fields are dropped in this order: the directory is left when the database is gone.
+// Fields are dropped in this order: the directory is released when the database is gone.
 pub struct FjallEngine {
     tables: Tables,
     db: Database,
     durable: PersistMode,
     disk: Disk,
-    home: Home,
+    directory: OpenDirectory,
 }
 
 struct Tables {
@@ -86,12 +84,13 @@ impl Tables {
     }
 }
 
-/// Whether the threads that write a table to disk and merge what is there are behind.
+/// Whether the threads that flush and compact a table are behind.
 fn is_behind(table: &Keyspace) -> bool {
-    table.tree.sealed_memtable_count() >= UNWRITTEN_LIMIT || table.tree.l0_run_count() >= UNMERGED_LIMIT
+    table.tree.sealed_memtable_count() >= SEALED_MEMTABLE_LIMIT || table.tree.l0_run_count() >= L0_RUN_LIMIT
 }
 
-/// How a table is kept. Queues come and go, so theirs is small: little is left behind that an open must walk over.
+/// The options of a table. Queued records come and go, so the tables of the queue are small: an open must walk over
+/// little that is deleted.
 fn options(table: Table, settings: &Settings) -> KeyspaceCreateOptions {
     let (memtable, tables) = match table {
         Table::Records => (32 * MIB, 32 * MIB),
@@ -114,7 +113,7 @@ fn options(table: Table, settings: &Settings) -> KeyspaceCreateOptions {
     options
 }
 
-/// Large values are kept apart, so that they are not rewritten with their neighbours.
+/// Large values are stored separately, so that compaction does not rewrite them with their neighbours.
 fn large_values(settings: &Settings) -> KvSeparationOptions {
     let compression = match settings.compress {
         true => CompressionType::Lz4,
@@ -142,11 +141,11 @@ impl FjallEngine {
         let last = tables.last_sequence();
         let names_previous = tables.meta.contains_key(PREVIOUS);
         let names_previous = names_previous.map_err(|error| OpenError::from_engine(&path, error))?;
-        let journals = Home::prepare(&directory, last, names_previous, db.journal_count())?;
+        let journals = OpenDirectory::prepare(&directory, last, names_previous, db.journal_count())?;
         let disk = Disk::new(&path, directory.data());
         Ok(Self {
             disk,
-            home: Home::enter(directory, journals),
+            directory: OpenDirectory::enter(directory, journals),
             tables,
             db,
             durable: match settings.without_sync {
@@ -156,9 +155,9 @@ impl FjallEngine {
         })
     }
 
-    /// Writes a batch. It names the batch before it, so that a hole in the journals is noticed.
+    /// Writes a batch. It names its predecessor, so that a gap in the journals is noticed.
     fn write_batch(&self, batch: Batch, mode: PersistMode, previous: u64) -> Result<(), EngineError> {
-        self.hold_back(&batch)?;
+        self.throttle(&batch)?;
         let mut writes = OwnedWriteBatch::with_capacity(self.db.clone(), batch.len() + 1).durability(Some(mode));
         for write in batch.into_iter().chain([name_previous(previous)]) {
             match write {
@@ -169,9 +168,9 @@ impl FjallEngine {
         writes.commit().map_err(engine_error)
     }
 
-    /// Holds a batch back while the engine's threads are behind with its tables. The engine does so too, but in the middle
-    /// of a write, and for ever if those threads have ended, as they do when the disk is full.
-    fn hold_back(&self, batch: &Batch) -> Result<(), EngineError> {
+    /// Delays a batch while the engine's threads are behind with its tables. The engine does so too, but in the middle
+    /// of a write, and forever if those threads have ended, as they do when the disk is full.
+    fn throttle(&self, batch: &Batch) -> Result<(), EngineError> {
         let is_in_batch = |table: &Table| batch.iter().any(|write| write.table() == *table);
         let tables: Vec<&Keyspace> = Table::ALL
             .iter()
@@ -179,9 +178,9 @@ impl FjallEngine {
             .map(|table| self.tables.get(*table))
             .collect();
         while tables.iter().any(|table| is_behind(table)) {
-            // Fails once one of the threads has.
+            // Fails once one of the threads has failed.
             self.db.persist(PersistMode::Buffer).map_err(engine_error)?;
-            std::thread::sleep(LOOK_AGAIN);
+            std::thread::sleep(THROTTLE_POLL);
         }
         Ok(())
     }
@@ -189,16 +188,16 @@ impl FjallEngine {
 
 impl Drop for FjallEngine {
     fn drop(&mut self) {
-        self.home.begin_leaving();
+        self.directory.begin_closing();
         let synced = self.db.persist(PersistMode::SyncAll);
-        self.home.note_last_sync(synced.is_ok());
+        self.directory.note_last_sync(synced.is_ok());
     }
 }
 
-/// The same error, with the name of the file that is damaged, if one is.
+/// The same error, with the name of the damaged file, if there is one.
 fn named(error: OpenError, directory: &Directory) -> OpenError {
     match error {
-        OpenError::Damaged { path, why } => match culprit::damaged_file(&directory.data()) {
+        OpenError::Damaged { path, why } => match damaged_file::find(&directory.data()) {
             Some(file) => {
                 let file = disk::shown(&path, &directory.data(), &file);
                 OpenError::damaged(&path, format!("{why}, in {}", file.display()))
@@ -212,7 +211,7 @@ fn named(error: OpenError, directory: &Directory) -> OpenError {
 fn open_database(path: &Path, settings: &Settings) -> fjall::Result<(Database, Tables)> {
     let db = Database::builder(path)
         .manual_journal_persist(true)
-        // Recovery compresses again to check its sums, so that another release of the compressor could not read them.
+        // Recovery compresses again to verify its checksums, so another release of the compressor could not read them.
         .journal_compression(CompressionType::None)
         .cache_size(settings.cache_bytes)
         .max_journaling_size(settings.journal_bytes.max(64 * MIB))
@@ -251,12 +250,12 @@ impl OrderedKv for FjallEngine {
     }
 
     fn write(&self, batch: Batch, sync: bool) -> Result<(), EngineError> {
-        // Unsynced batches are handed to the operating system, so that they survive the end of the process.
+        // Unsynced batches are passed to the operating system, so that they survive the end of the process.
         let mode = match sync {
             true => self.durable,
             false => PersistMode::Buffer,
         };
-        self.home.write(|journals| {
+        self.directory.write(|journals| {
             match batch.is_empty() {
                 true => self.db.persist(mode).map_err(engine_error)?,
                 false => {

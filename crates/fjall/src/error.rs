@@ -95,7 +95,7 @@ pub enum OpenError {
         why: String,
     },
     /// The system refused something else.
-    #[error("the store at {path:?} could not be opened: {source}; mend the cause and open it again, nothing is lost")]
+    #[error("the store at {path:?} could not be opened: {source}; fix the cause and open it again, nothing is lost")]
     Failed {
         /// The store.
         path: PathBuf,
@@ -104,7 +104,7 @@ pub enum OpenError {
     },
 }
 
-/// Where a store is open, in words.
+/// Describes where a store is open.
 fn open_where(process: Option<u32>) -> String {
     match process {
         Some(process) if process == std::process::id() => {
@@ -139,12 +139,12 @@ impl OpenError {
         }
     }
 
-    /// What an error of the engine means to who opens a store. A file that is missing from a database is damage.
+    /// The meaning of an engine's error for an open. A missing file of a database is damage.
     pub(crate) fn from_engine(path: &Path, error: fjall::Error) -> Self {
         use fjall::LsmError;
         match error {
             fjall::Error::Io(source) | fjall::Error::Storage(LsmError::Io(source)) => match source.kind() {
-                // A place beyond all files is an invalid argument to the system.
+                // A position beyond all files is an invalid argument to the system.
                 io::ErrorKind::NotFound
                 | io::ErrorKind::UnexpectedEof
                 | io::ErrorKind::InvalidData

@@ -1,4 +1,4 @@
-//! The files of a store by name: reading them, and saying which one is missing or damaged.
+//! The files of a store by name: reads them, and reports which one is missing or damaged.
 
 use crate::OpenError;
 use std::fs::{self, File, OpenOptions};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The files of one store. Names are relative to its directory, as errors show them.
 pub(crate) struct Files {
-    /// The path by which the store was opened, for people.
+    /// The path by which the store was opened, for error messages.
     shown: PathBuf,
     /// The directory itself, even if another one takes its name.
     root: PathBuf,
@@ -33,7 +33,7 @@ impl Files {
         self.damaged(format!("{name} is missing"))
     }
 
-    /// What a failure to use a file means. One that is missing, or does not hold what it must, is damage.
+    /// The meaning of a failure to use a file. One that is missing, or has unexpected content, is damage.
     pub(crate) fn failed(&self, name: &str, error: io::Error) -> OpenError {
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => self.missing(name),
@@ -61,7 +61,7 @@ impl Files {
         exists.map_err(|error| self.failed(name, error))
     }
 
-    /// What is in a folder, with whether it is a folder itself.
+    /// The entries of a folder, each with whether it is a folder itself.
     pub(crate) fn entries(&self, folder: &str) -> Result<Vec<(String, bool)>, OpenError> {
         let read = || {
             let mut entries = Vec::new();
@@ -77,14 +77,14 @@ impl Files {
     }
 }
 
-/// A file that is read in parts.
+/// A file that is read in sections.
 pub(crate) struct Opened {
     file: File,
     pub(crate) length: u64,
 }
 
 impl Opened {
-    /// Reads a part. Parts that reach beyond the end are refused before any memory is taken for them.
+    /// Reads a section. One that reaches beyond the end is refused before any memory is allocated for it.
     pub(crate) fn part(&mut self, at: u64, length: u64) -> io::Result<Vec<u8>> {
         let is_inside = at.checked_add(length).is_some_and(|end| end <= self.length);
         let length = usize::try_from(length).ok().filter(|_| is_inside);
@@ -95,7 +95,7 @@ impl Opened {
     }
 }
 
-/// Says what is wrong with the contents of a file.
+/// An error about the content of a file.
 pub(crate) fn flaw(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.into())
 }
@@ -115,7 +115,7 @@ pub(crate) fn private() -> OpenOptions {
     options
 }
 
-/// Makes a folder that only its owner may enter.
+/// Creates a folder that only its owner may enter.
 pub(crate) fn create_private_folder(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
@@ -123,7 +123,7 @@ pub(crate) fn create_private_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Replaces a file as a whole, durably. Never writes through a link that somebody left under its name.
+/// Replaces a file as a whole, durably. Never writes through a link of the same name.
 pub(crate) fn replace(folder: &Path, name: &str, contents: &[u8]) -> io::Result<()> {
     let new = folder.join(format!("{name}.new"));
     fs::remove_file(&new).or_else(ignore_missing)?;
@@ -139,7 +139,7 @@ pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Elsewhere folders cannot be synced; the file systems there keep names themselves.
+/// Other systems cannot sync folders; their file systems keep names themselves.
 #[cfg(not(unix))]
 pub(crate) fn sync_folder(_path: &Path) -> io::Result<()> {
     Ok(())

@@ -1,11 +1,11 @@
-//! Reading one journal of the engine.
+//! Reads one journal of the engine.
 //!
-//! A journal is a sequence of batches; a batch is a start (tag 1, count, sequence number), items (tag 2, type, compression,
-//! table, lengths, key, value) and an end (tag 3, checksum of the items, a magic word). All numbers are little-endian.
-//! Journals are made longer than they are, with zeros.
+//! A journal is a sequence of batches; a batch is a start (tag 1, count, sequence number), items (tag 2, type,
+//! compression, table, lengths, key, value) and an end (tag 3, checksum of the items, a magic word). All numbers are
+//! little-endian. Journals are preallocated, with zeros at their end.
 //!
 //! The checksum covers neither the sequence number of a batch nor which batches there are. So each batch also names the
-//! sequence number of the batch before it, in an item of its own.
+//! sequence number of its predecessor, in an item of its own.
 
 use crate::bytes::Reader;
 use bytes::Bytes;
@@ -19,10 +19,10 @@ const END: u8 = 3;
 const CLEAR: u8 = 4;
 const ZEROS: [u8; 4096] = [0; 4096];
 
-/// The key of the item that names the batch before. No key of a record is like it: those contain a zero.
+/// The key of the item that names the predecessor. No key of a record equals it: those contain a zero.
 pub(crate) const PREVIOUS: &[u8] = b"previous";
 
-/// The item by which a batch names the one before it.
+/// The item by which a batch names its predecessor.
 pub(crate) fn name_previous(sequence: u64) -> Write {
     Write::Put {
         table: Table::Meta,
@@ -31,16 +31,16 @@ pub(crate) fn name_previous(sequence: u64) -> Write {
     }
 }
 
-/// Whether nothing but zeros is left.
+/// Whether only zeros are left.
 pub(crate) fn is_blank(rest: &[u8]) -> bool {
     rest.chunks(ZEROS.len()).all(|chunk| ZEROS.starts_with(chunk))
 }
 
-/// Whether anything behind a broken batch proves that it was synced. `commit` and `sequence` are those of the batch before
-/// it, where known.
+/// Whether anything behind a broken batch proves that it was synced. `commit` and `sequence` are those of the batch
+/// before it, where known.
 pub(crate) fn proves_sync(broken: &[u8], mut commit: Option<u64>, sequence: Option<u64>) -> bool {
     let mut rest = broken;
-    // Where the next batch begins is unknown: the end of the broken one may be what is broken.
+    // Where the next batch begins is unknown: the end of the broken one may be the broken part.
     while let Some(start) = rest.iter().skip(1).position(|byte| *byte == START) {
         rest = rest.get(1 + start..).unwrap_or_default();
         while let Some(batch) = Batch::read(rest).filter(|batch| Some(batch.sequence) > sequence) {
@@ -56,11 +56,11 @@ pub(crate) fn proves_sync(broken: &[u8], mut commit: Option<u64>, sequence: Opti
     false
 }
 
-/// A batch that is whole.
+/// A complete batch.
 pub(crate) struct Batch<'a> {
     /// Its sequence number.
     pub(crate) sequence: u64,
-    /// The sequence number of the batch before it, if the program that wrote it names that.
+    /// The sequence number of the batch before it, if the program that wrote it records that.
     pub(crate) previous: Option<u64>,
     pub(crate) progress: Option<Progress>,
     pub(crate) rest: &'a [u8],

@@ -1,4 +1,4 @@
-//! The journals of a store that is open: noting which of them there must be.
+//! The journals of an open store: records which of them there must be.
 
 use crate::files;
 use crate::ledger::{self, Ledger, journal, second_name};
@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The journals of a store that is open.
+/// The journals of an open store.
 pub(crate) struct Journals {
     root: PathBuf,
     ledger: Ledger,
@@ -21,7 +21,7 @@ pub(crate) struct Journals {
 }
 
 impl Journals {
-    /// Notes the journals of a store that has opened, before its first write.
+    /// Records the journals of a store that has opened, before its first write.
     pub(crate) fn start(root: &Path, last: u64, count: usize) -> io::Result<Self> {
         let mut journals = Self {
             root: root.into(),
@@ -40,7 +40,7 @@ impl Journals {
         Ok(journals)
     }
 
-    /// Notes it if the engine has begun a journal or deleted some. Must be called before a write is answered.
+    /// Records it if the engine has begun a journal or deleted some. Must be called before a write returns.
     pub(crate) fn follow(&mut self, count: usize) -> io::Result<()> {
         match count != self.count || self.next.try_exists()? {
             true => self.note(count, false),
@@ -48,7 +48,7 @@ impl Journals {
         }
     }
 
-    /// Notes where the last journal ends. The engine must be gone, and everything synced.
+    /// Records where the last journal ends. The engine must be gone, and everything synced.
     pub(crate) fn close(&mut self) -> io::Result<()> {
         self.note(self.count, true)
     }
@@ -57,7 +57,7 @@ impl Journals {
         let data = self.root.join("data");
         let mut present = ledger::numbers(&data)?;
         if is_closed {
-            // Nobody can tell any more whether the engine deleted a journal at the end, or somebody else did.
+            // It cannot be known any more whether the engine deleted a journal at the end, or another program did.
             let known = self.ledger.lowest.map(|lowest| lowest..=self.ledger.active);
             for number in known.into_iter().flatten().filter(|number| !present.contains(number)) {
                 fs::hard_link(self.root.join(second_name(number)), self.root.join(journal(number)))?;
@@ -69,7 +69,7 @@ impl Journals {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the journal is missing"));
         };
         let have_second_names = ledger::give_second_names(&self.root, &present)?;
-        // A journal of the engine that is not there was deleted by somebody else, and is still needed.
+        // A journal that the engine has but that is not there was deleted by another program, and is still needed.
         let known = self.ledger.lowest.filter(|_| present.len() < count);
         let lowest = have_second_names.then(|| known.map_or(first, |known| known.min(first)));
         let is_last_here = lowest.is_some_and(|lowest| lowest < active) || !is_blank(&self.root, active)?;

@@ -1,9 +1,9 @@
-//! What must be there of the journals: a small file that outlives a crash.
+//! The ledger: which journals there must be, in a small file that survives a crash.
 //!
-//! The engine deletes a journal when everything in it is in tables, and tells nobody; so a journal that is missing may be
-//! one that is not needed or one that was lost. Hence each journal has a second name in the folder `journals` from the
-//! time it is used until the ledger says that it is not needed. One that the engine deleted a moment before a crash is
-//! given back by that name; one that has neither name was lost.
+//! The engine deletes a journal when everything in it is in tables, without notice; so a missing journal may be one
+//! that is not needed or one that was lost. Hence each journal has a second name in the folder `journals` from the time
+//! it is used until the ledger says that it is not needed. One that the engine deleted a moment before a crash is
+//! restored by that name; one that has neither name was lost.
 //!
 //! The ledger is written when a store has opened, when the engine has begun a journal, and when the store is closed:
 //! never for a commit alone.
@@ -21,14 +21,15 @@ pub(crate) const FOLDER: &str = "journals";
 const NAME: &str = "ledger";
 pub(crate) const LEDGER: &str = "journals/ledger";
 
-/// What is known of the journals of a store.
+/// What is recorded about the journals of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ledger {
     /// The lowest number of a journal that is needed. Unknown where files cannot have a second name.
     pub(crate) lowest: Option<u64>,
     /// The number of the journal that is written to.
     pub(crate) active: u64,
-    /// The sequence number of a batch that is in these journals, and everything before it with it. 0 if there is none.
+    /// The sequence number of a batch that is in these journals, together with everything before it. 0 if there is
+    /// none.
     pub(crate) last: u64,
     /// Whether the store was closed, and that batch is the last one.
     pub(crate) is_closed: bool,
@@ -56,7 +57,7 @@ impl Ledger {
         let ledger = Self::decode(&files.read(LEDGER)?);
         match ledger {
             Some(ledger) => Ok(Some(ledger)),
-            None => Err(files.damaged(format!("{LEDGER} cannot be understood"))),
+            None => Err(files.damaged(format!("{LEDGER} cannot be decoded"))),
         }
     }
 
@@ -79,7 +80,7 @@ impl Ledger {
             last: number("last ")?.ok()?,
             is_closed: lines.next()? == "closed",
         };
-        // Whatever was not read as it was written is damaged.
+        // A ledger that does not encode back to the same bytes is damaged.
         (ledger.encode() == bytes).then_some(ledger)
     }
 }
@@ -160,7 +161,7 @@ fn give_second_name(root: &Path, number: u64) -> io::Result<bool> {
 
 #[cfg(unix)]
 fn is_same(first: &Path, second: &Path) -> io::Result<bool> {
-    use crate::claim::Identity;
+    use crate::process_lock::Identity;
     match first.metadata() {
         Ok(metadata) => Ok(Identity::of(&metadata) == Identity::of(&second.metadata()?)),
         Err(error) => files::ignore_missing(error).map(|()| true),

@@ -1,6 +1,7 @@
 //! The embedded store: a directory on disk that one process owns, kept by [fjall](https://docs.rs/fjall).
 //!
-//! Every durable commit is on disk (`fdatasync`) before it is answered; commits that wait together share one sync.
+//! The default of perennial, for programs that need no database server. Every durable commit is on disk (`fdatasync`)
+//! before it returns; commits that wait together share one sync.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -25,40 +26,40 @@
 //! | name | what |
 //! |---|---|
 //! | `FORMAT` | says that the directory is a store, and in which format |
-//! | `UNFINISHED` | there while a store is made; if that was cut short, the next open begins again |
-//! | `LOCK` | locked by the process that has the store open, and holds its number |
+//! | `UNFINISHED` | present while a store is created; if that was interrupted, the next open starts over |
+//! | `LOCK` | locked by the process that has the store open, and holds its process id |
 //! | `data/` | the fjall database |
-//! | `journals/` | what must be there of the database's journals, and a second name of each |
-//! | `PROBE` | there for a moment after a read has failed, to see whether the disk works elsewhere |
+//! | `journals/` | the ledger of the database's journals, and a second name of each |
+//! | `PROBE` | present for a moment after a failed read, to test whether the disk works elsewhere |
 //!
 //! Before the database is opened, everything that it would trust is verified: its manifests, the metadata of its tables,
-//! and its journals. Only the end of the last journal, after a crash, cannot be told from a write that the crash cut short.
+//! and its journals. Only the end of the last journal, after a crash, cannot be told from a write that the crash interrupted.
 //!
 //! # Damage
 //!
 //! A record that cannot be read (a bad sector, a flipped bit, a file that was cut short) is
-//! [`Corrupt`](perennial_store::Error::Corrupt) to whoever reads it; queues and listings go on without it, and it is named
-//! in the log. The next opening tries it again. If the disk fails elsewhere too, the store is
-//! [`Unavailable`](perennial_store::Error::Unavailable). Where keys of queued records cannot be read, nobody could say what is
-//! missing: then the store is refused, with the name of the file.
+//! [`Corrupt`](perennial_store::Error::Corrupt) when it is read; queues and listings leave it out, and the log names
+//! it. The next opening tries it again. If the disk fails elsewhere too, the store is
+//! [`Unavailable`](perennial_store::Error::Unavailable). Where keys of queued records cannot be read, what is
+//! missing is unknown: then the store is refused, with the name of the file.
 
 mod archive;
 mod blob;
 mod bytes;
-mod claim;
-mod culprit;
+mod create;
+mod damaged_file;
 mod directory;
 mod disk;
 mod engine;
 mod error;
 mod files;
-mod home;
 mod journal;
 mod journals;
 mod ledger;
 mod lock;
-mod making;
 mod manifest;
+mod open_directory;
+mod process_lock;
 mod read;
 mod recovery;
 mod settings;
@@ -75,17 +76,18 @@ use std::path::Path;
 /// The embedded store.
 pub type FjallStore = KvStore<FjallEngine>;
 
-/// The number of the format that this program writes.
+/// The version of the on-disk format that this program writes.
 pub const FORMAT: u32 = 1;
 
-/// Opens the store in a directory, or makes a new one there if the directory is empty or missing.
+/// Opens the store in a directory, or creates one if the directory is empty or missing.
 ///
-/// Only the queued records are read, so that a store with a million finished workflows opens as quickly as an empty one.
+/// Only the queued records are read, so that a store with a million finished workflows opens as quickly as an empty
+/// one.
 pub fn open(path: impl AsRef<Path>, settings: Settings) -> Result<FjallStore, OpenError> {
     open_in(Directory::open(path.as_ref())?, settings)
 }
 
-/// Opens the store in a directory again after it broke. Makes no new one: a disk that is not mounted any more must not pass
+/// Opens the store in a directory again after it broke. Creates none: a disk that is no longer mounted must not pass
 /// for an empty store.
 pub fn reopen(path: impl AsRef<Path>, settings: Settings) -> Result<FjallStore, OpenError> {
     open_in(Directory::reopen(path.as_ref())?, settings)

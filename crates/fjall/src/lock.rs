@@ -1,13 +1,13 @@
-//! Holding a store's directory, and noticing when it is not this process's any more.
+//! Locks a store's directory, and notices when it no longer belongs to this process.
 //!
-//! Three locks are held, because each alone can be lost: the file `LOCK`, which can be deleted; the directory itself, which
-//! cannot, but not every system locks directories; and the engine's own lock. Other processes and older programs look at
-//! one of them at least.
+//! Three locks are held, because each alone can be lost: the file `LOCK`, which can be deleted; the directory itself,
+//! which cannot, but not every system locks directories; and the engine's own lock. Other processes and older programs
+//! check at least one of them.
 
 use crate::OpenError;
-use crate::claim::{Claim, Identity};
+use crate::create::DATA;
 use crate::files::{Files, private};
-use crate::making::DATA;
+use crate::process_lock::{Identity, ProcessLock};
 use perennial_kv::EngineError;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -23,19 +23,19 @@ pub(crate) struct Lock {
     path: PathBuf,
     /// The directory itself.
     root: Pinned,
-    /// The name of the locked file, and what it must be.
+    /// The name of the locked file, and its identity.
     name: PathBuf,
     identity: Identity,
     /// The name of the folder of the data.
     data: PathBuf,
     is_lost: AtomicBool,
-    // Dropped in this order: the claim goes last.
+    // Dropped in this order: the process lock goes last.
     file: Held,
-    claim: Claim,
+    process_lock: ProcessLock,
 }
 
-/// A file or folder that is open, and whose lock is released when this is dropped. Closing it is not enough: a child that is
-/// being started at that moment has it open as well.
+/// An open file or folder whose lock is released when this is dropped. Closing it is not enough: a child process that
+/// is being started at that moment has it open as well.
 pub(crate) struct Held(File);
 
 impl Held {
@@ -52,8 +52,8 @@ impl Drop for Held {
     }
 }
 
-/// A folder that is held, by a path that stays right when it is renamed and another takes its name, where the system has
-/// such paths.
+/// A folder that is held, by a path that stays valid when it is renamed and another takes its name, where the system
+/// has such paths.
 pub(crate) struct Pinned {
     /// Held and locked, so that no other folder gets its identity.
     folder: Option<Held>,
@@ -75,7 +75,7 @@ impl Pinned {
         }
     }
 
-    /// Whether its path stays right, whatever becomes of its name.
+    /// Whether its path stays valid, whatever happens to its name.
     pub(crate) fn is_fixed(&self) -> bool {
         self.is_fixed
     }
@@ -118,7 +118,8 @@ impl Lock {
         let failed = |error| OpenError::failed(path, error);
         let path = std::path::absolute(path).map_err(failed)?;
         let identity = Identity::of_folder(&path).map_err(failed)?;
-        let claim = Claim::take(identity).ok_or_else(|| OpenError::locked(&path, Some(std::process::id())))?;
+        let process_lock =
+            ProcessLock::acquire(identity).ok_or_else(|| OpenError::locked(&path, Some(std::process::id())))?;
         let root = Pinned::open(&path);
         lock_folder(&path, &root)?;
         let file = lock_file(&path, root.path())?;
@@ -131,15 +132,15 @@ impl Lock {
             identity,
             is_lost: AtomicBool::new(false),
             file,
-            claim,
+            process_lock,
         };
         match lock.is_ours(None) {
             Ok(true) => {}
-            // The name led elsewhere while the locks were taken: whoever moved it is not done.
+            // The name led elsewhere while the locks were taken: whatever moved it is not done.
             Ok(false) => return Err(OpenError::locked(&lock.path, None)),
             Err(error) => return Err(failed(error)),
         }
-        lock.sign();
+        lock.write_process_id();
         Ok(lock)
     }
 
@@ -164,8 +165,8 @@ impl Lock {
         Ok(is_data_ours && is_at(&self.name, self.identity)?)
     }
 
-    /// Fails if the directory or its data were moved or replaced, or its lock deleted: for good, because others may have
-    /// opened what has the name now.
+    /// Fails if the directory or its data were moved or replaced, or its lock deleted: for good, because another
+    /// process may have opened what has the name now.
     pub(crate) fn check(&self, data: Option<&Pinned>) -> Result<(), EngineError> {
         if !self.is_lost.load(Ordering::Relaxed) {
             match self.is_ours(data) {
@@ -184,17 +185,18 @@ impl Lock {
 
     /// Tells the opens of this process that wait for this lock that it will be released.
     pub(crate) fn begin_closing(&self) {
-        self.claim.begin_closing();
+        self.process_lock.begin_closing();
     }
 
-    /// Writes down which process holds the lock. Whoever meets the lock is told; nothing else depends on it.
-    fn sign(&self) {
+    /// Writes the id of the process that holds the lock. It is shown to a process that finds the lock held; nothing
+    /// else depends on it.
+    fn write_process_id(&self) {
         let sign = || {
             self.file.0.set_len(0)?;
             (&self.file.0).write_all(format!("{}\n", std::process::id()).as_bytes())
         };
         if let Err(error) = sign() {
-            tracing::debug!(%error, path = %self.path.display(), "the lock could not be signed");
+            tracing::debug!(%error, path = %self.path.display(), "the process id could not be written to the lock");
         }
     }
 }
@@ -221,7 +223,7 @@ fn lock_file(path: &Path, root: &Path) -> Result<Held, OpenError> {
     }
 }
 
-/// Opens the lock file, or makes it. Never follows a link that somebody left under its name.
+/// Opens or creates the lock file. Never follows a link of the same name.
 fn open_lock_file(name: &Path) -> io::Result<File> {
     match private().read(true).write(true).create_new(true).open(name) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -234,7 +236,7 @@ fn open_lock_file(name: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open(name)
 }
 
-/// The process that has signed the lock.
+/// The process whose id is in the lock.
 fn holder(path: &Path) -> Option<u32> {
     let mut text = String::new();
     let file = File::open(path.join(LOCK_FILE)).ok()?;
@@ -242,7 +244,7 @@ fn holder(path: &Path) -> Option<u32> {
     text.trim().parse().ok()
 }
 
-/// Takes the engine's own lock, so that nothing is changed while an engine runs that no other lock tells of.
+/// Takes the engine's own lock, so that nothing is changed while an engine runs that holds no other lock.
 pub(crate) fn lock_engine(lock: &Lock) -> Result<Held, OpenError> {
     let opened = OpenOptions::new()
         .read(true)

@@ -1,11 +1,11 @@
-//! Verifying what the engine trusts when it opens: its manifests, and the metadata of the tables that they name.
+//! Verifies what the engine trusts when it opens: its manifests, and the metadata of the tables that they name.
 //!
-//! Each table of a store is a folder. Its file `current` names the current version and the checksum of the file `vN` that
-//! describes it; `vN` names the files of the table and of its large values. The engine does not verify that checksum: a
-//! flipped bit there would lose records, or ask for more memory than there is.
+//! Each table of a store is a folder. Its file `current` names the current version and the checksum of the file `vN`
+//! that describes it; `vN` names the files of the table and of its large values. The engine does not verify that
+//! checksum: a flipped bit there would lose records, or request more memory than there is.
 //!
-//! Data blocks are not read here, so that a large store opens as quickly as a small one. The engine verifies each of them
-//! when it reads it.
+//! Data blocks are not read here, so that a large store opens as quickly as a small one. The engine verifies each of
+//! them when it reads it.
 
 use crate::OpenError;
 use crate::archive::{Archive, Section, are_blocks, check_block};
@@ -31,7 +31,7 @@ const SHORT: u64 = 64 * 1024;
 /// Verifies everything that opening relies on, of all tables.
 pub(crate) fn check(files: &Files) -> Result<(), OpenError> {
     if files.read(VERSION)? != VERSION_CONTENTS {
-        return Err(files.damaged(format!("{VERSION} cannot be understood")));
+        return Err(files.damaged(format!("{VERSION} cannot be decoded")));
     }
     // The engine's own table of tables is number 0, and ours follow.
     let mut missing: BTreeSet<String> = (0..=Table::ALL.len()).map(|number| number.to_string()).collect();
@@ -50,8 +50,7 @@ pub(crate) fn check(files: &Files) -> Result<(), OpenError> {
     }
 }
 
-/// Whether nothing works without the records of a table, and there are few: the table of tables, and what the store knows
-/// of itself.
+/// Whether a table is small and nothing works without its records: the table of tables, and the store's own data.
 fn is_small(name: &str) -> bool {
     name == "0" || name == Table::ALL.len().to_string()
 }
@@ -59,7 +58,7 @@ fn is_small(name: &str) -> bool {
 fn check_tree(files: &Files, tree: &str, is_small: bool) -> Result<(), OpenError> {
     let current = format!("{tree}/current");
     let Some((version, checksum)) = read_current(&files.read(&current)?) else {
-        return Err(files.damaged(format!("{current} cannot be understood")));
+        return Err(files.damaged(format!("{current} cannot be decoded")));
     };
     let name = format!("{tree}/v{version}");
     if !files.exists(&name)? {
@@ -99,7 +98,7 @@ struct Manifest {
     values: BTreeSet<u64>,
 }
 
-/// A file of a table, as a manifest tells of it.
+/// A file of a table, as described by a manifest.
 struct TableFile {
     number: u64,
     /// The checksum of the whole file.
@@ -113,7 +112,7 @@ impl Manifest {
         let archive = Archive::read(file)?;
         let tables = archive.required("tables")?.read(file)?;
         let values = archive.required("blob_files")?.read(file)?;
-        let unknown = || flaw("cannot be understood");
+        let unknown = || flaw("cannot be decoded");
         Ok(Self {
             tables: read_tables(&tables).ok_or_else(unknown)?,
             values: read_values(&values).ok_or_else(unknown)?,
@@ -121,7 +120,7 @@ impl Manifest {
     }
 }
 
-/// Tables are kept by level, and within a level by run.
+/// Tables are listed by level, and within a level by run.
 fn read_tables(section: &[u8]) -> Option<Vec<TableFile>> {
     let mut reader = Reader(section);
     let mut tables = Vec::new();
@@ -156,16 +155,16 @@ fn read_values(section: &[u8]) -> Option<BTreeSet<u64>> {
 }
 
 impl TableFile {
-    /// Verifies the parts of a table that say where its records are.
+    /// Verifies the sections of a table that locate its records.
     fn check(&self, file: &mut Opened, values: &BTreeSet<u64>) -> io::Result<()> {
         let archive = Archive::read(file)?;
         check_block(&archive.required("meta")?.read(file)?, "metadata")?;
         archive.required("tli")?;
         for (name, what) in [("tli", "index"), ("filter_tli", "filter"), ("filter", "filter")] {
-            // A filter in parts is many blocks, which are read when they are needed.
-            let is_in_parts = name == "filter" && archive.section("filter_tli").is_some();
+            // A partitioned filter is many blocks, which are read when they are needed.
+            let is_partitioned = name == "filter" && archive.section("filter_tli").is_some();
             match archive.section(name) {
-                Some(section) if !is_in_parts && self.is_read_early(section) => {
+                Some(section) if !is_partitioned && self.is_read_early(section) => {
                     check_block(&section.read(file)?, what)?
                 }
                 _ => {}
@@ -184,15 +183,15 @@ impl TableFile {
         Ok(())
     }
 
-    /// Whether the engine reads a section when it opens, or it is so short that it does not matter. Of a large store, the
-    /// others are too much to read; the engine verifies them when it needs them.
+    /// Whether the engine reads a section when it opens, or the section is short enough not to matter. In a large store
+    /// the others are too much to read; the engine verifies them when it needs them.
     fn is_read_early(&self, section: Section) -> bool {
         self.level <= 1 || section.length <= SHORT
     }
 }
 
 /// Verifies the references to large values, which have no checksum, by the checksum of the whole table. A damaged block
-/// of records explains a mismatch as well: that is the damage of its records, not of the store.
+/// of records explains a mismatch as well: that damages its records, not the store.
 fn check_links(table: &[u8], records: Section, checksum: u128) -> io::Result<()> {
     let records = usize::try_from(records.length).ok().and_then(|end| table.get(..end));
     match xxh3_128(table) != checksum && records.is_some_and(are_blocks) {
@@ -214,7 +213,7 @@ fn read_links(section: &[u8]) -> Option<BTreeSet<u64>> {
     reader.0.is_empty().then_some(links)
 }
 
-/// Verifies what says how a file of large values is to be read. Each value has a checksum of its own.
+/// Verifies the metadata of a file of large values. Each value has its own checksum.
 fn check_values(file: &mut Opened) -> io::Result<()> {
     let archive = Archive::read(file)?;
     let metadata = archive.required("meta")?.read(file)?;

@@ -1,11 +1,11 @@
-//! Reading, where one place on the disk may be damaged while the rest answers.
+//! Reads where one place on the disk may be damaged while the rest works.
 //!
-//! Whatever goes wrong in a read (the device, a checksum, a length beyond a file's end, a panic of the engine over what it
-//! found) is tried once more and then judged. If the disk [answers](Disk::answers) elsewhere, it is the damage of what was
-//! asked for, [`EngineError::Corrupt`]. If it does not, the store has failed: [`EngineError::Io`].
+//! A read that fails for any reason (the device, a checksum, a length beyond a file's end, a panic of the engine over
+//! what it found) is tried once more and then classified. If the disk [works](Disk::works) elsewhere, the requested
+//! data is damaged: [`EngineError::Corrupt`]. If it does not, the store has failed: [`EngineError::Io`].
 
 use crate::blob::Handle;
-use crate::culprit;
+use crate::damaged_file;
 use crate::disk::Disk;
 use bytes::Bytes;
 use fjall::{AbstractTree, Guard, Keyspace, LsmError, Readable, SeqNo, Snapshot, UserKey};
@@ -20,19 +20,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 enum Failure {
     /// The operating system refused: here, or everywhere.
     Io(io::Error),
-    /// What is stored is not what was written.
+    /// The stored bytes are not those that were written.
     Damage(String),
-    /// This was judged already.
-    Judged(EngineError),
+    /// This was classified already.
+    Classified(EngineError),
 }
 
 impl Failure {
-    /// The same failure, with where it was.
+    /// The same failure, with its place.
     fn at(self, place: &str) -> Self {
         match self {
             Self::Damage(why) => Self::Damage(format!("{why}{place}")),
             Self::Io(error) => Self::Io(io::Error::new(error.kind(), format!("{error}{place}"))),
-            judged @ Self::Judged(_) => judged,
+            classified @ Self::Classified(_) => classified,
         }
     }
 }
@@ -69,7 +69,7 @@ impl From<Box<dyn Any + Send>> for Failure {
     }
 }
 
-/// Whether an entry of a table tells where its value is, instead of holding it.
+/// Whether an entry of a table holds a handle instead of its value.
 fn is_handle(entry: &InternalValue) -> bool {
     entry.key.value_type == ValueType::Indirection
 }
@@ -82,19 +82,19 @@ fn only(key: &[u8]) -> Span {
     }
 }
 
-/// Reads, once more if that fails, and then finds out whose failure it is.
-fn judged<T>(disk: &Disk, read: impl Fn() -> Result<T, Failure>) -> Result<T, EngineError> {
+/// Reads, once more if that fails, and then classifies the failure.
+fn classified<T>(disk: &Disk, read: impl Fn() -> Result<T, Failure>) -> Result<T, EngineError> {
     let read = || catch_unwind(AssertUnwindSafe(&read)).unwrap_or_else(|panic| Err(panic.into()));
-    // The first failure may be that of a file which was merged into another one at this very moment.
+    // The first failure may be that of a file which was compacted into another one at this very moment.
     let failure = match read().or_else(|_| read()) {
         Ok(value) => return Ok(value),
         Err(failure) => failure,
     };
     Err(match failure {
-        Failure::Judged(error) => error,
+        Failure::Classified(error) => error,
         Failure::Damage(why) => EngineError::Corrupt(why),
-        Failure::Io(error) if disk.answers() => {
-            EngineError::Corrupt(format!("{error}, while the rest of the disk answers"))
+        Failure::Io(error) if disk.works() => {
+            EngineError::Corrupt(format!("{error}, while the rest of the disk works"))
         }
         Failure::Io(error) => EngineError::io(&error),
     })
@@ -110,7 +110,7 @@ pub(crate) struct Reader<'a> {
 impl Reader<'_> {
     /// The value of a key.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
-        judged(self.disk, || self.read(key))
+        classified(self.disk, || self.read(key))
     }
 
     /// The first `limit` entries of a span.
@@ -118,7 +118,7 @@ impl Reader<'_> {
         if span.to.as_ref().is_some_and(|to| *to <= span.from) {
             return Ok(Vec::new());
         }
-        let outcome = judged(self.disk, || {
+        let outcome = classified(self.disk, || {
             let entries = match &span.to {
                 Some(to) => snapshot.range(self.table, span.from.as_slice()..to.as_slice()),
                 None => snapshot.range(self.table, span.from.as_slice()..),
@@ -158,7 +158,7 @@ impl Reader<'_> {
         Ok(value.map(Bytes::from))
     }
 
-    /// What stands at one place of a scan. Large values are read one by one, so that each fails for itself.
+    /// The entry at one place of a scan. Large values are read one by one, so that each fails by itself.
     fn entry(&self, entry: Guard, has_large: bool) -> Result<Entry, Failure> {
         let (key, value) = entry.into_inner_if(|key| !has_large || !self.is_large(key))?;
         let value = match value {
@@ -167,19 +167,19 @@ impl Reader<'_> {
                 Ok(Some(value)) => Ok(value),
                 Ok(None) => Err("its value is missing".to_owned()),
                 Err(EngineError::Corrupt(why)) => Err(why),
-                Err(error) => return Err(Failure::Judged(error)),
+                Err(error) => return Err(Failure::Classified(error)),
             },
         };
         Ok((key.into(), value))
     }
 
-    /// Whether a value is not in the table itself, as far as that can be told.
+    /// Whether a value is outside the table, as far as that can be determined.
     fn is_large(&self, key: &UserKey) -> bool {
         let entry = self.table.tree.get_internal_entry(key, self.seqno);
         !matches!(entry, Ok(Some(entry)) if !is_handle(&entry))
     }
 
-    /// Which file of the table is damaged in a span, for people to read; empty if none is found.
+    /// The file of the table that is damaged in a span, for error messages; empty if none is found.
     fn damaged_file(&self, span: &Span) -> String {
         let from = Bound::Included(UserKey::from(span.from.as_slice()));
         let to = span
@@ -191,7 +191,7 @@ impl Reader<'_> {
             let mut tables = version.iter_tables();
             let damaged = tables.find(|table| {
                 let has_bad_block = table.range((from.clone(), to.clone())).any(|entry| entry.is_err());
-                has_bad_block || !culprit::has_index(&table.path)
+                has_bad_block || !damaged_file::has_index(&table.path)
             });
             damaged.map(|table| format!(", in {}", self.disk.shown(&table.path).display()))
         };
@@ -206,21 +206,21 @@ mod tests {
     use std::fs;
     use tempfile::TempDir;
 
-    /// A disk that answers elsewhere, or does not.
-    fn disk(answers: bool) -> (TempDir, Disk) {
+    /// A disk that works elsewhere, or does not.
+    fn disk(works: bool) -> (TempDir, Disk) {
         let directory = tempfile::tempdir().unwrap();
         let data = directory.path().join("data");
         fs::create_dir_all(data.join("keyspaces")).unwrap();
-        if !answers {
+        if !works {
             fs::create_dir(directory.path().join("PROBE")).unwrap();
         }
         let disk = Disk::new(directory.path(), data);
         (directory, disk)
     }
 
-    fn failing(kind: ErrorKind, answers: bool) -> EngineError {
-        let (_directory, disk) = disk(answers);
-        judged::<()>(&disk, || Err(io::Error::new(kind, "bad sector").into())).unwrap_err()
+    fn failing(kind: ErrorKind, works: bool) -> EngineError {
+        let (_directory, disk) = disk(works);
+        classified::<()>(&disk, || Err(io::Error::new(kind, "bad sector").into())).unwrap_err()
     }
 
     #[test]
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn a_panic_of_the_engine_is_damage_of_what_was_read() {
         let (_directory, disk) = disk(false);
-        let outcome = judged::<()>(&disk, || panic!("value handle did not match any blob"));
+        let outcome = classified::<()>(&disk, || panic!("value handle did not match any blob"));
         assert!(
             matches!(&outcome, Err(EngineError::Corrupt(why)) if why.contains("did not match")),
             "{outcome:?}"
@@ -259,6 +259,6 @@ mod tests {
             0 => Err(io::Error::other("once").into()),
             _ => Ok(7),
         };
-        assert_eq!(judged(&disk, read).unwrap(), 7);
+        assert_eq!(classified(&disk, read).unwrap(), 7);
     }
 }

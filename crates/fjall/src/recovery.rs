@@ -1,9 +1,9 @@
-//! Deciding whether the journals of a store are whole, before the engine reads them.
+//! Decides whether the journals of a store are intact, before the engine reads them.
 //!
 //! A batch that was being written when the power failed may be on disk in part: its end, but not its middle. The engine
-//! takes that for damage and refuses to open, although nobody was answered. So the journal that was written last is cut
-//! before the first batch that is not whole. Everything else is damage, and is told: a batch that was synced, a journal
-//! before the last one, a journal that is missing, an end that is missing although the store was closed.
+//! takes that for damage and refuses to open, although the commit never returned. So the last journal is truncated
+//! before the first incomplete batch. Everything else is damage, and is reported: an incomplete batch that was synced,
+//! a damaged journal before the last one, a missing journal, a missing end although the store was closed.
 
 use crate::OpenError;
 use crate::files::{self, Files};
@@ -13,15 +13,15 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
-/// The engine begins a new journal when the one before holds more bytes than this.
+/// The engine begins a new journal when the previous one holds more bytes than this.
 const FULL: usize = 64_000_000;
-/// Sequence numbers are also given for other things than batches, but never so many between two.
+/// Sequence numbers are also assigned to other things than batches, but never this many between two.
 const LARGEST_STEP: u64 = 1 << 32;
 
-/// How much of a journal is written again at a time.
+/// How much of a journal is rewritten at a time.
 const CHUNK: usize = 1 << 20;
 
-/// What the journals hold, and what is to be done to them before the engine starts.
+/// What the journals hold, and how to repair them before the engine starts.
 #[derive(Debug)]
 pub(crate) struct Recovery {
     /// The sequence number of the last batch in the journals.
@@ -30,16 +30,16 @@ pub(crate) struct Recovery {
     pub(crate) active: u64,
     /// Whether the store has a ledger.
     pub(crate) has_ledger: bool,
-    /// Journals that the engine had deleted already, and that are given back to it.
+    /// Journals that the engine had deleted already, and that are restored for it.
     restored: Vec<u64>,
-    /// Where the last journal is cut.
+    /// Where the last journal is truncated.
     cut: Option<usize>,
-    /// How much of the last journal is written again, because nobody knows whether its last sync succeeded.
-    doubtful: usize,
+    /// How much of the last journal is rewritten, because its last sync may have failed.
+    unsynced: usize,
 }
 
 impl Recovery {
-    /// Looks at all journals of a store. Changes nothing.
+    /// Reads all journals of a store. Changes nothing.
     pub(crate) fn plan(files: &Files) -> Result<Self, OpenError> {
         let present = numbers(files)?;
         let noted = Ledger::read(files)?;
@@ -73,14 +73,14 @@ impl Recovery {
             has_ledger: ledger.is_some(),
             restored,
             cut,
-            doubtful: match ledger.is_some_and(|ledger| ledger.is_closed) {
+            unsynced: match ledger.is_some_and(|ledger| ledger.is_closed) {
                 true => 0,
                 false => scan.end,
             },
         })
     }
 
-    /// Does what is to be done. Every lock must be held.
+    /// Repairs the journals. Every lock must be held.
     pub(crate) fn apply(&self, files: &Files) -> Result<(), OpenError> {
         for number in &self.restored {
             let linked = fs::hard_link(files.path(&second_name(*number)), files.path(&journal(*number)));
@@ -89,26 +89,30 @@ impl Recovery {
         if !self.restored.is_empty() {
             files::sync_folder(&files.path("data")).map_err(|error| files.failed("data", error))?;
         }
-        if self.cut.is_none() && self.doubtful == 0 {
+        if self.cut.is_none() && self.unsynced == 0 {
             return Ok(());
         }
         let name = journal(self.active);
-        let mend = || {
+        let repair = || {
             let mut file = OpenOptions::new().read(true).write(true).open(files.path(&name))?;
             if let Some(at) = self.cut {
-                tracing::warn!(journal = name, at, "the last write was cut short, so it never happened");
+                tracing::warn!(
+                    journal = name,
+                    at,
+                    "the last write was interrupted, so it never happened"
+                );
                 file.set_len(at as u64)?;
             }
-            write_again(&mut file, self.doubtful)?;
+            rewrite(&mut file, self.unsynced)?;
             file.sync_all()
         };
-        mend().map_err(|error: io::Error| files.failed(&name, error))
+        repair().map_err(|error: io::Error| files.failed(&name, error))
     }
 }
 
-/// Writes the beginning of a file again, as it is. After a sync that failed, the system shows what was written and takes it
+/// Rewrites the beginning of a file, as it is. After a failed sync the system still shows what was written and takes it
 /// for safe, although the disk may not have it: only what is written again is synced again.
-fn write_again(file: &mut File, length: usize) -> io::Result<()> {
+fn rewrite(file: &mut File, length: usize) -> io::Result<()> {
     let mut chunk = vec![0; CHUNK.min(length)];
     let mut at = 0;
     while at < length {
@@ -143,7 +147,7 @@ fn is_overtaken(ledger: &Ledger, present: &BTreeSet<u64>) -> bool {
     present.first().is_some_and(|first| *first > ledger.active + 1)
 }
 
-/// The journals that the engine had deleted before it could be noted. Others that are missing were lost.
+/// The journals that the engine had deleted before the ledger was updated. Any other missing journal was lost.
 fn missing(files: &Files, ledger: &Ledger, present: &BTreeSet<u64>) -> Result<Vec<u64>, OpenError> {
     let lost = |number| Err(files.damaged(format!("{} is missing", journal(number))));
     if present.last().is_none_or(|last| *last < ledger.active) {
@@ -174,10 +178,10 @@ struct Scan<'a> {
     commit: Option<u64>,
     /// Where the last batch of the last journal ends.
     end: usize,
-    /// Whether the batch that the ledger names was met.
-    met: bool,
-    /// Whether a batch after that names the one before it.
-    is_overrun: bool,
+    /// Whether the batch that the ledger names was found.
+    found_last: bool,
+    /// Whether a batch after that one names its predecessor.
+    goes_beyond: bool,
     /// Whether any batch does.
     has_links: bool,
 }
@@ -190,13 +194,13 @@ impl<'a> Scan<'a> {
             last: None,
             commit: None,
             end: 0,
-            met: false,
-            is_overrun: false,
+            found_last: false,
+            goes_beyond: false,
             has_links: false,
         }
     }
 
-    /// Reads a journal; returns where it is to be cut.
+    /// Reads a journal; returns where it is to be truncated.
     fn read(&mut self, number: u64, is_present: bool, is_active: bool) -> Result<Option<usize>, OpenError> {
         let name = journal(number);
         let bytes = match is_present {
@@ -229,7 +233,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Whether a batch comes right after the last one.
+    /// Whether a batch directly follows the last one.
     fn follows(&self, batch: &Batch<'_>) -> bool {
         let Some(last) = self.last else { return true };
         let is_in_order = batch
@@ -242,13 +246,13 @@ impl<'a> Scan<'a> {
     fn note(&mut self, batch: &Batch<'_>) {
         self.last = Some(batch.sequence);
         self.commit = batch.progress.map(|progress| progress.last).or(self.commit);
-        self.is_overrun |= self.met && batch.previous.is_some();
-        self.met |= self.ledger.is_some_and(|ledger| ledger.last == batch.sequence);
+        self.goes_beyond |= self.found_last && batch.previous.is_some();
+        self.found_last |= self.ledger.is_some_and(|ledger| ledger.last == batch.sequence);
         self.has_links |= batch.previous.is_some();
     }
 
     fn lacks_last(&self) -> bool {
-        !self.met && self.ledger.is_some_and(|ledger| ledger.last > 0)
+        !self.found_last && self.ledger.is_some_and(|ledger| ledger.last > 0)
     }
 
     fn broken(&self, number: u64, at: usize) -> OpenError {
@@ -263,11 +267,11 @@ impl<'a> Scan<'a> {
         self.files.damaged(why)
     }
 
-    /// Whether what was read is all that must be there.
+    /// Fails if what was read is not all that must be there.
     fn finish(&self, active: u64, is_required: bool) -> Result<(), OpenError> {
         let is_closed = self.ledger.is_some_and(|ledger| ledger.is_closed);
-        let is_overrun = is_closed && self.is_overrun;
-        match is_overrun || (is_required && self.lacks_last()) {
+        let goes_beyond = is_closed && self.goes_beyond;
+        match goes_beyond || (is_required && self.lacks_last()) {
             true => Err(self.files.damaged(self.lost_end(active))),
             false => Ok(()),
         }
@@ -283,143 +287,4 @@ impl<'a> Scan<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::journal::tests::{batch, chained, epoch};
-    use std::path::Path;
-
-    /// Plans the recovery of one journal with these batches.
-    fn plan(ledger: Option<Ledger>, batches: &[Vec<u8>]) -> Result<Recovery, String> {
-        let directory = tempfile::tempdir().unwrap();
-        fs::create_dir(directory.path().join("data")).unwrap();
-        fs::create_dir(directory.path().join("journals")).unwrap();
-        if let Some(ledger) = ledger {
-            ledger.write(directory.path()).unwrap();
-        }
-        plan_in(directory.path(), batches)
-    }
-
-    fn plan_in(store: &Path, batches: &[Vec<u8>]) -> Result<Recovery, String> {
-        let bytes = [batches.concat(), vec![0; 5000]].concat();
-        fs::write(store.join("data/0.jnl"), bytes).unwrap();
-        Recovery::plan(&Files::new(store, store)).map_err(|error| error.to_string())
-    }
-
-    fn cut(batches: &[Vec<u8>]) -> Option<usize> {
-        plan(None, batches).unwrap().cut
-    }
-
-    fn refused(batches: &[Vec<u8>], at: usize) {
-        let why = plan(None, batches).unwrap_err();
-        assert!(
-            why.contains(&format!("data/0.jnl has a damaged entry at byte {at};")),
-            "{why}"
-        );
-    }
-
-    fn tear(mut batch: Vec<u8>) -> Vec<u8> {
-        batch[4096..8192].fill(0);
-        batch
-    }
-
-    #[test]
-    fn a_whole_journal_is_left_alone() {
-        assert_eq!(cut(&[]), None);
-        assert_eq!(cut(&[batch(10, 0), batch(20, 10)]), None);
-    }
-
-    #[test]
-    fn a_batch_that_was_cut_short_is_found_at_every_byte() {
-        let (whole, short) = (batch(10, 0), batch(20, 10));
-        let directory = tempfile::tempdir().unwrap();
-        fs::create_dir(directory.path().join("data")).unwrap();
-        for length in 1..short.len() - 1 {
-            let batches = [whole.clone(), short[..length].to_vec()];
-            assert_eq!(plan_in(directory.path(), &batches).unwrap().cut, Some(whole.len()));
-        }
-        assert_eq!(cut(&[whole.clone(), tear(short)]), Some(whole.len()));
-    }
-
-    #[test]
-    fn relaxed_batches_behind_a_torn_one_fall_with_it() {
-        let at = batch(10, 0).len();
-        assert_eq!(cut(&[batch(10, 0), tear(batch(20, 10)), batch(30, 10)]), Some(at));
-        assert_eq!(cut(&[tear(batch(20, 10)), batch(30, 10)]), Some(0));
-    }
-
-    #[test]
-    fn a_synced_batch_is_never_cut() {
-        let at = batch(10, 0).len();
-        refused(&[batch(10, 0), tear(batch(20, 10)), batch(30, 20)], at);
-        refused(&[tear(batch(20, 10)), batch(30, 20), batch(40, 30)], 0);
-    }
-
-    #[test]
-    fn an_epoch_that_was_synced_proves_nothing_of_what_follows_it() {
-        let first = 2 << 40;
-        let before = [batch(10, 0), epoch(11, 2)];
-        let at = before.concat().len();
-        let torn = tear(batch(first + 1, first));
-        let [a, b] = before;
-        let relaxed = batch(first + 2, first);
-        assert_eq!(cut(&[a.clone(), b.clone(), torn.clone(), relaxed]), Some(at));
-        refused(&[a, b, torn, batch(first + 2, first + 1)], at);
-    }
-
-    const OPEN: Ledger = Ledger {
-        lowest: Some(0),
-        active: 0,
-        last: 20,
-        is_closed: false,
-    };
-
-    #[test]
-    fn a_batch_that_is_missing_between_two_others_is_missed() {
-        let batches = [chained(10, 0), chained(20, 10), chained(30, 20)];
-        assert_eq!(plan(Some(OPEN), &batches).unwrap().last, Some(30));
-        let why = plan(Some(OPEN), &[batches[0].clone(), batches[2].clone()]).unwrap_err();
-        assert!(why.contains("data/0.jnl has a damaged entry before byte"), "{why}");
-    }
-
-    #[test]
-    fn a_damaged_sequence_number_is_noticed() {
-        let mut batches = [chained(10, 0), chained(20, 10), chained(30, 20)];
-        for byte in 5..13 {
-            for bit in 0..8 {
-                batches[1][byte] ^= 1 << bit;
-                assert!(plan(Some(OPEN), &batches).is_err(), "bit {bit} of byte {byte}");
-                batches[1][byte] ^= 1 << bit;
-            }
-        }
-    }
-
-    #[test]
-    fn what_the_ledger_names_must_be_there() {
-        let batches = [chained(10, 0), chained(20, 10), chained(30, 20)];
-        assert_eq!(plan(Some(OPEN), &batches[..2]).unwrap().last, Some(20));
-        let why = plan(Some(OPEN), &batches[..1]).unwrap_err();
-        assert!(why.contains("data/0.jnl does not end where it must"), "{why}");
-        let why = plan(Some(OPEN), &[batches[0].clone(), tear(batches[1].clone())]).unwrap_err();
-        assert!(why.contains("data/0.jnl has a damaged entry at byte"), "{why}");
-    }
-
-    #[test]
-    fn nothing_follows_the_last_batch_of_a_store_that_was_closed() {
-        let closed = Ledger {
-            is_closed: true,
-            ..OPEN
-        };
-        let batches = [chained(10, 0), chained(20, 10), chained(30, 20)];
-        assert_eq!(plan(Some(closed), &batches[..2]).unwrap().last, Some(20));
-        assert!(plan(Some(closed), &batches).is_err());
-        // An older program has used it since.
-        let older = [batches[0].clone(), batches[1].clone(), batch(30, 20)];
-        assert_eq!(plan(Some(closed), &older).unwrap().last, Some(30));
-    }
-
-    #[test]
-    fn a_ledger_that_is_missing_is_missed() {
-        let why = plan(None, &[chained(10, 0)]).unwrap_err();
-        assert!(why.contains("journals/ledger is missing"), "{why}");
-    }
-}
+mod tests;

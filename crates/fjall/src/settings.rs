@@ -1,21 +1,21 @@
 //! Settings of the embedded store: plain data.
 
-/// How an embedded store behaves. The defaults suit nearly everyone.
+/// How an embedded store behaves. The defaults suit almost every use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// What every key-value store can be told.
+    /// The settings of every key-value store.
     pub store: perennial_kv::Settings,
-    /// How much of what is on disk is kept in memory, in bytes.
+    /// The size of the cache, in bytes.
     pub cache_bytes: u64,
     /// How large the journals on disk may become in bytes, at least 64 MiB. More means fewer rewrites and a longer
     /// recovery after a crash.
     pub journal_bytes: u64,
     /// Threads that write and compact tables.
     pub worker_threads: usize,
-    /// Whether cold data and large values are compressed. May be changed at any time for tables that are made later.
+    /// Whether cold data and large values are compressed. May be changed at any time; applies to tables that are
+    /// written later.
     pub compress: bool,
-    /// Commits are answered without being synced: a power cut loses them. Exists so that a test can prove that it
-    /// notices.
+    /// Commits return without being synced: a power cut loses them. Exists so that a test can prove that it notices.
     #[doc(hidden)]
     pub without_sync: bool,
 }

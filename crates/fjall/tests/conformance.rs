@@ -1,4 +1,4 @@
-//! The embedded store keeps the contract.
+//! The embedded store passes the conformance suite.
 
 #![allow(clippy::unwrap_used)]
 

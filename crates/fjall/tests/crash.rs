@@ -1,4 +1,4 @@
-//! Real processes that are killed, with and without the power failing under them.
+//! Real processes that are killed, with and without a power cut.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
@@ -7,7 +7,7 @@ mod support;
 
 use perennial_fjall::{Settings, open};
 use std::fs;
-use support::{Answered, Power, Writing, be_the_child, kill_after, missing, run_until_sync, start_child, syncs};
+use support::{Acknowledged, Power, Writing, be_the_child, kill_after, missing, run_until_sync, start_child, syncs};
 
 const WRITING: Writing = Writing {
     writers: 8,
@@ -24,32 +24,33 @@ fn child() {
 }
 
 #[test]
-fn whatever_was_answered_survives_kill_minus_nine() {
+fn whatever_was_acknowledged_survives_kill_minus_nine() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
-    let mut answered = Answered::new();
+    let mut acknowledged = Acknowledged::new();
     for round in 0..5 {
         let from = 1_000_000 * round;
         let child = start_child(&path, &Writing { from, ..WRITING }, None);
-        answered.append(&mut kill_after(child, 40 + 97 * round as usize));
+        acknowledged.append(&mut kill_after(child, 40 + 97 * round as usize));
         let store = open(&path, Settings::default()).unwrap();
-        assert_eq!(missing(&store, &answered), [], "after round {round}");
+        assert_eq!(missing(&store, &acknowledged), [], "after round {round}");
     }
 }
 
-/// Cuts the power under a writer again and again, each time after so many answers; none of them is missing.
+/// Cuts the power under a writer again and again, each time after a number of acknowledged commits; none of them is
+/// missing.
 fn survives_power_cuts(writing: Writing, answers: impl IntoIterator<Item = usize>) {
     let directory = tempfile::tempdir().unwrap();
     let power = Power::new(directory.path());
     let path = directory.path().join("store");
-    let mut answered = Answered::new();
+    let mut acknowledged = Acknowledged::new();
     for (round, answers) in (0..).zip(answers) {
         let from = 1_000_000 * round;
         let child = start_child(&path, &Writing { from, ..writing }, Some(&power));
-        answered.append(&mut kill_after(child, answers));
+        acknowledged.append(&mut kill_after(child, answers));
         power.cut(&path);
         let store = open(&path, Settings::default()).unwrap();
-        assert_eq!(missing(&store, &answered), [], "after round {round}");
+        assert_eq!(missing(&store, &acknowledged), [], "after round {round}");
         // What opening and closing writes is not watched, so the next round starts from a disk that keeps it.
         drop(store);
         power.keep(&path);
@@ -57,13 +58,13 @@ fn survives_power_cuts(writing: Writing, answers: impl IntoIterator<Item = usize
 }
 
 #[test]
-fn whatever_was_answered_survives_a_power_cut() {
+fn whatever_was_acknowledged_survives_a_power_cut() {
     survives_power_cuts(WRITING, (0..6).map(|round| 1 + 83 * round));
 }
 
 #[test]
 fn a_power_cut_while_tables_are_written_loses_nothing() {
-    // Large enough that the queue's memory table is written to disk several times.
+    // Large enough that the queue's memory table is flushed several times.
     let writing = Writing {
         writers: 64,
         body_bytes: 20_000,
@@ -84,15 +85,15 @@ fn a_power_cut_at_any_sync_of_an_open_of_commits_and_of_a_close_loses_nothing() 
     let power = Power::new(directory.path());
     let path = directory.path().join("store");
     drop(open(&path, Settings::default()).unwrap());
-    let mut answered = Answered::new();
+    let mut acknowledged = Acknowledged::new();
     for syncs in 0.. {
         power.keep(&path);
         let from = 1_000_000 * syncs as u64;
         let (mut more, has_ended) = run_until_sync(&path, &Writing { from, ..FEW }, &power, syncs);
-        answered.append(&mut more);
+        acknowledged.append(&mut more);
         power.cut(&path);
         let store = open(&path, Settings::default()).unwrap_or_else(|error| panic!("{syncs} syncs: {error}"));
-        assert_eq!(missing(&store, &answered), [], "{syncs} syncs");
+        assert_eq!(missing(&store, &acknowledged), [], "{syncs} syncs");
         if has_ended {
             // Opening takes some, and closing too.
             assert!(syncs > 3 + 4, "{syncs} syncs");
@@ -111,12 +112,12 @@ fn a_power_cut_at_any_sync_of_a_new_store_leaves_one_or_none() {
         let power = Power::new(&below);
         let path = below.join("store");
         fs::create_dir(&path).unwrap();
-        let (answered, has_ended) = run_until_sync(&path, &FEW, &power, syncs);
+        let (acknowledged, has_ended) = run_until_sync(&path, &FEW, &power, syncs);
         power.cut(&path);
         let store = open(&path, Settings::default()).unwrap_or_else(|error| panic!("{syncs} syncs: {error}"));
-        assert_eq!(missing(&store, &answered), [], "{syncs} syncs");
+        assert_eq!(missing(&store, &acknowledged), [], "{syncs} syncs");
         if has_ended {
-            assert_eq!(answered.len(), 3);
+            assert_eq!(acknowledged.len(), 3);
             return;
         }
     }
@@ -131,10 +132,13 @@ fn a_power_cut_is_noticed_where_nothing_is_synced() {
         without_sync: true,
         ..WRITING
     };
-    let answered = kill_after(start_child(&path, &writing, Some(&power)), 200);
+    let acknowledged = kill_after(start_child(&path, &writing, Some(&power)), 200);
     power.cut(&path);
     let store = open(&path, Settings::default()).unwrap();
-    assert!(missing(&store, &answered).len() >= 200, "the test can tell");
+    assert!(
+        missing(&store, &acknowledged).len() >= 200,
+        "the test notices lost commits"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Damage in one place harms what is stored there, and nothing else.
+//! Damage in one place harms the records there, and nothing else.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -10,12 +10,12 @@ use std::fs;
 use std::process::Command;
 use support::damage::{Original, Outcome, examine, flip, unreadable};
 
-/// Every so many bytes are tried; `DAMAGE_STRIDE=1` tries all.
+/// Tries every n-th byte; `DAMAGE_STRIDE=1` tries all.
 fn stride(default: usize) -> usize {
     std::env::var("DAMAGE_STRIDE").map_or(default, |stride| stride.parse().unwrap())
 }
 
-/// Where a file is damaged, one place at a time: evenly, and more often at its end, which tells where everything is.
+/// Where a file is damaged, one place at a time: evenly, and more often at its end, which locates everything.
 fn places(length: u64, stride: usize) -> impl Iterator<Item = u64> {
     let end = length.saturating_sub(48)..length;
     (0..length).step_by(stride).chain(end.step_by(stride.min(7)))
@@ -83,7 +83,7 @@ async fn a_flipped_byte_of_a_values_header_harms_that_record() {
         }
     }
     println!("headers: {counters:?}");
-    // What the engine never looks at is the sequence number, of 8 bytes.
+    // The engine never reads the sequence number, of 8 bytes.
     assert!(
         counters.refused == 0 && counters.most == 1 && counters.whole * 38 <= counters.flips * 8,
         "{counters:?}"
@@ -104,7 +104,7 @@ async fn a_flipped_byte_of_a_table_harms_one_block_or_refuses_the_store() {
     assert!(counters.harmed > 0, "{counters:?}");
 }
 
-/// The records whose values are in one blob file, and where that is.
+/// The records whose values are in one blob file, and its path.
 fn in_one_file(original: &Original, kind: &str) -> (std::path::PathBuf, Vec<Key>) {
     let keys: Vec<Key> = original
         .written
@@ -148,12 +148,12 @@ async fn a_file_that_cannot_be_read_harms_the_records_in_it() {
     fs::create_dir(&path).unwrap();
     assert_eq!(unreadable(&store, &original.written).await, keys);
     let told = store.get(&keys[0]).await.unwrap_err().to_string();
-    assert!(told.contains("while the rest of the disk answers"), "{told}");
+    assert!(told.contains("while the rest of the disk works"), "{told}");
     assert!(told.contains(&*path.to_string_lossy()), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_read_can_be_replaced_and_removed_but_not_made_anew() {
+async fn an_unreadable_record_can_be_replaced_and_removed_but_not_created() {
     let original = Original::make().await;
     for kind in ["page-40000", "message-40000", "head-40000"] {
         let keys: Vec<&Key> = original.written.keys().filter(|key| key.id.as_str() == kind).collect();
@@ -176,7 +176,7 @@ async fn what_cannot_be_read_can_be_replaced_and_removed_but_not_made_anew() {
     }
 }
 
-/// Runs a test of this binary, which does something only here, in a process of its own.
+/// Runs a test of this binary, which does something only there, in a separate process.
 fn run_child(name: &str, store: &std::path::Path, prepare: impl FnOnce(&mut Command)) -> String {
     let mut command = Command::new("sh");
     command
@@ -195,7 +195,7 @@ fn run_child(name: &str, store: &std::path::Path, prepare: impl FnOnce(&mut Comm
     text
 }
 
-/// The child's part: opens a store and tells of each record whether it can be read.
+/// The child's part: opens a store and reports for each record whether it can be read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
     let Some(path) = std::env::var_os("CHILD_DAMAGED") else {
@@ -225,7 +225,7 @@ fn told(text: &str, outcome: &str) -> Vec<String> {
     lines.map(|key| key.trim().to_owned()).collect()
 }
 
-/// What a child says of each record while reads of some files fail.
+/// What a child reports of each record while reads of some files fail.
 async fn with_read_errors(original: &Original, words: impl FnOnce(&std::path::Path) -> String) -> String {
     let (copy, beside) = (original.copy(), tempfile::tempdir().unwrap());
     let library = support::compile(beside.path(), "reads");
@@ -253,7 +253,7 @@ async fn an_io_error_in_one_file_harms_the_records_in_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn io_errors_everywhere_are_the_stores_failure() {
+async fn io_errors_everywhere_make_the_store_unavailable() {
     let original = Original::make().await;
     let text = with_read_errors(&original, |store| store.to_string_lossy().into_owned()).await;
     assert!(

@@ -23,15 +23,15 @@ fn child() {
 }
 
 #[test]
-fn nothing_is_acted_on_that_a_failed_sync_has_not_made_safe() {
+fn nothing_that_a_failed_sync_left_unsafe_is_acted_on() {
     for syncs in 3..9 {
         let directory = tempfile::tempdir().unwrap();
         let power = Power::new(directory.path());
         let path = directory.path().join("store");
-        let answered = run_over_failed_sync(&path, &WRITING, &power, syncs);
-        assert!(answered.len() >= 11, "{answered:?}");
+        let acknowledged = run_over_failed_sync(&path, &WRITING, &power, syncs);
+        assert!(acknowledged.len() >= 11, "{acknowledged:?}");
         power.cut(&path);
         let store = open(&path, Settings::default()).unwrap_or_else(|error| panic!("after {syncs} syncs: {error}"));
-        assert_eq!(missing(&store, &answered), [], "after {syncs} syncs");
+        assert_eq!(missing(&store, &acknowledged), [], "after {syncs} syncs");
     }
 }

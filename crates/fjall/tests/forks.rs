@@ -1,5 +1,5 @@
-//! A program that starts other programs: until such a child has become that program, it holds every file that its parent
-//! has open, with the locks.
+//! A program that starts other programs: until such a child has become that program, it has every file of its parent
+//! open, with the locks.
 
 #![cfg(target_os = "linux")]
 // Running code between fork and exec is unsafe; this code only writes to a pipe and reads from another.

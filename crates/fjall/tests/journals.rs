@@ -1,6 +1,8 @@
-//! Journals that are missing, cut, changed or mixed up: refused by name, or nothing is lost.
+//! Journals that are missing, cut, changed or mixed up: the store is refused by the name of the file, or nothing is
+//! lost.
 //!
-//! By default some positions are tried. With `PERENNIAL_EXHAUSTIVE` in the environment it is every byte and every length.
+//! By default some positions are tried. With `PERENNIAL_EXHAUSTIVE` in the environment it is every byte and every
+//! length.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -12,7 +14,7 @@ use perennial_fjall::{Settings, open};
 use sample::{Victim, compare, is_exhaustive};
 use std::fs;
 use std::path::Path;
-use support::{Answered, Writing, be_the_child, kill_after, missing, start_child};
+use support::{Acknowledged, Writing, be_the_child, kill_after, missing, start_child};
 
 const JOURNAL: &str = "data/0.jnl";
 
@@ -27,7 +29,7 @@ fn small(is_closed: bool) -> Victim {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     drop(open(&path, Settings::default()).unwrap());
-    // The second open makes the journal as short as it is.
+    // The second open cuts the journal to its content.
     let store = open(&path, Settings::default()).unwrap();
     sample::write(&store, [7, 5, 4, 3, 2, 1]);
     let crashed = tempfile::tempdir().unwrap();
@@ -39,7 +41,7 @@ fn small(is_closed: bool) -> Victim {
     }
 }
 
-/// What a small store lacks: the partitions, in the order in which they were written.
+/// The partitions that a small store lacks, in the order in which they were written.
 fn lacks(victim: &Victim) -> Result<Vec<u64>, String> {
     match open(victim.work(), Settings::default()) {
         Err(error) => Err(error.to_string()),
@@ -115,7 +117,7 @@ fn the_journal_of_a_crashed_store_loses_nothing_unnoticed_but_its_end() {
                 }
                 Ok(lost) => {
                     opened += 1;
-                    // Only the end: nothing before what is there. One flip damages one commit.
+                    // Only the end: nothing before the first commit that is there. One flip damages one commit.
                     assert!([1, 2, 3, 4, 5, 7].starts_with(&reversed(&lost)), "{what}: {lost:?}");
                     assert!(!is_flip || lost.len() <= 1, "{what}: {lost:?}");
                     victim.heal();
@@ -166,17 +168,17 @@ const FILLING: Writing = Writing {
     without_sync: false,
 };
 
-/// Kills a process when it has filled a journal and begun another; returns what it was answered.
-fn fill_a_journal(path: &Path) -> Answered {
-    let answered = kill_after(start_child(path, &FILLING, None), 360);
+/// Kills a process when it has filled a journal and begun another; returns its acknowledged commits.
+fn fill_a_journal(path: &Path) -> Acknowledged {
+    let acknowledged = kill_after(start_child(path, &FILLING, None), 360);
     for name in ["0.jnl", "1.jnl"] {
         assert!(path.join("data").join(name).exists(), "{name} is there");
         assert!(path.join("journals").join(name).exists(), "{name} has a second name");
     }
-    answered
+    acknowledged
 }
 
-/// Opens a store that must be refused, and not changed by it.
+/// Asserts that an open is refused, and changes nothing.
 fn assert_refused(path: &Path, names: &[&str], what: &str) {
     let lengths = || ["0.jnl", "1.jnl"].map(|name| fs::metadata(path.join("data").join(name)).ok().map(|it| it.len()));
     let before = lengths();
@@ -192,11 +194,11 @@ fn assert_refused(path: &Path, names: &[&str], what: &str) {
 fn a_sealed_journal_is_whole_and_no_journal_is_missing() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
-    let mut answered = fill_a_journal(&path);
+    let mut acknowledged = fill_a_journal(&path);
     let (sealed, active) = (path.join("data/0.jnl"), path.join("data/1.jnl"));
     let kept = path.join("kept");
 
-    // Whole contents are kept beside, so that each change starts from them.
+    // The original content is kept beside, so that each change starts from it.
     let whole = fs::read(&sealed).unwrap();
     let end = 1 + whole.iter().rposition(|byte| *byte != 0).unwrap();
     assert!(end > 64_000_000, "the engine seals no journal before that");
@@ -231,18 +233,18 @@ fn a_sealed_journal_is_whole_and_no_journal_is_missing() {
 
     // The engine deletes a sealed journal when it is in tables, perhaps just before a crash: its second name is left.
     let store = open(&path, Settings::default()).unwrap();
-    assert_eq!(missing(&store, &answered), []);
+    assert_eq!(missing(&store, &acknowledged), []);
     drop(store);
     let more = Writing {
         from: 1_000_000,
         ..FILLING
     };
-    answered.append(&mut kill_after(start_child(&path, &more, None), 700));
+    acknowledged.append(&mut kill_after(start_child(&path, &more, None), 700));
     let store = open(&path, Settings::default()).unwrap();
-    assert_eq!(missing(&store, &answered), [], "after journals were deleted");
+    assert_eq!(missing(&store, &acknowledged), [], "after journals were deleted");
     drop(store);
 
-    // Of a store that was closed, all are needed.
+    // Of a closed store, all are needed.
     let names = sample::files(&path.join("data"));
     for name in names.iter().filter(|name| name.ends_with(".jnl")) {
         let name = format!("data/{name}");
@@ -251,5 +253,5 @@ fn a_sealed_journal_is_whole_and_no_journal_is_missing() {
         fs::rename(&kept, path.join(&name)).unwrap();
     }
     let store = open(&path, Settings::default()).unwrap();
-    assert_eq!(missing(&store, &answered), [], "after a close");
+    assert_eq!(missing(&store, &acknowledged), [], "after a close");
 }

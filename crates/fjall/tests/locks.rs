@@ -1,4 +1,4 @@
-//! Who holds a directory: told by name, waited for within a process, and noticed when it is taken away.
+//! Locks of a directory: named in errors, waited for within a process, and their loss noticed.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -14,7 +14,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::Duration;
-use support::{Answered, Writing, faults, missing};
+use support::{Acknowledged, Writing, faults, missing};
 
 const WRITING: Writing = Writing {
     writers: 4,
@@ -50,7 +50,7 @@ fn error(path: &Path) -> OpenError {
 struct Writer {
     child: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
-    answered: Answered,
+    acknowledged: Acknowledged,
     errors: Vec<String>,
 }
 
@@ -62,21 +62,21 @@ impl Writer {
         Self {
             child,
             lines,
-            answered: Answered::new(),
+            acknowledged: Acknowledged::new(),
             errors: Vec::new(),
         }
     }
 
-    /// Reads on until so many commits more were answered, or the process has ended.
+    /// Reads until this many more commits were acknowledged, or the process has ended.
     fn read(&mut self, count: usize) {
-        let until = self.answered.len() + count;
-        while self.answered.len() < until {
+        let until = self.acknowledged.len() + count;
+        while self.acknowledged.len() < until {
             let Some(line) = self.lines.next() else { return };
             let line = line.unwrap();
             match line.split_once(' ') {
-                Some(("answered", rest)) => {
+                Some(("acknowledged", rest)) => {
                     let (writer, n) = rest.split_once(' ').unwrap();
-                    self.answered.insert((writer.parse().unwrap(), n.parse().unwrap()));
+                    self.acknowledged.insert((writer.parse().unwrap(), n.parse().unwrap()));
                 }
                 Some(("error" | "later" | "refused", rest)) => self.errors.push(rest.to_owned()),
                 _ => {}
@@ -121,7 +121,7 @@ fn an_open_beside_a_running_process_changes_nothing_even_without_its_lock_file()
     }
     writer.finish();
     let store = open(&path, Settings::default()).unwrap();
-    assert_eq!(missing(&store, &writer.answered), []);
+    assert_eq!(missing(&store, &writer.acknowledged), []);
 }
 
 #[test]
@@ -134,11 +134,11 @@ fn a_lock_file_that_was_replaced_is_noticed() {
     fs::rename(path.join("LOCK.new"), path.join("LOCK")).unwrap();
     writer.finish();
     let store = open(&path, Settings::default()).unwrap();
-    assert_eq!(missing(&store, &writer.answered), []);
+    assert_eq!(missing(&store, &writer.acknowledged), []);
 }
 
 #[test]
-fn a_directory_that_was_replaced_is_noticed_and_its_successor_left_alone() {
+fn a_replaced_directory_is_noticed_and_its_successor_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let (path, moved) = (directory.path().join("store"), directory.path().join("moved"));
     let mut writer = Writer::start(&path);
@@ -154,11 +154,11 @@ fn a_directory_that_was_replaced_is_noticed_and_its_successor_left_alone() {
     let loss = sample::compare(&successor, 16);
     assert!(loss.silent.is_empty() && loss.told.is_empty(), "{loss:?}");
     let store = open(&moved, Settings::default()).unwrap();
-    assert_eq!(missing(&store, &writer.answered), []);
+    assert_eq!(missing(&store, &writer.acknowledged), []);
 }
 
 #[test]
-fn data_that_were_replaced_are_noticed_and_what_replaced_them_left_alone() {
+fn replaced_data_are_noticed_and_the_replacement_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     let mut writer = Writer::start(&path);
@@ -171,10 +171,10 @@ fn data_that_were_replaced_are_noticed_and_what_replaced_them_left_alone() {
     fs::remove_dir(&data).unwrap();
     fs::rename(&moved, &data).unwrap();
     let store = open(&path, Settings::default()).unwrap();
-    assert_eq!(missing(&store, &writer.answered), []);
+    assert_eq!(missing(&store, &writer.acknowledged), []);
 }
 
-/// What a crash leaves, of a store in whose journal the last write was cut short.
+/// A store after a crash that interrupted the last write to its journal.
 fn crashed(path: &Path) {
     let directory = tempfile::tempdir().unwrap();
     drop(open(directory.path(), Settings::default()).unwrap());
@@ -188,7 +188,7 @@ fn crashed(path: &Path) {
 }
 
 #[test]
-fn nothing_is_mended_while_an_engine_runs_whatever_became_of_the_other_locks() {
+fn nothing_is_repaired_while_an_engine_runs_whatever_became_of_the_other_locks() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     crashed(&path);
@@ -279,7 +279,7 @@ fn a_store_that_is_open_in_this_process_is_said_to_be() {
 }
 
 #[test]
-fn a_link_that_leads_nowhere_is_told_of() {
+fn a_dangling_link_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let link = directory.path().join("link");
     symlink(directory.path().join("nowhere"), &link).unwrap();
@@ -332,7 +332,7 @@ fn links_in_a_directory_are_not_followed() {
 }
 
 #[test]
-fn a_folder_of_somebody_else_is_not_deleted() {
+fn a_folder_of_another_program_is_not_deleted() {
     let files = [
         "data/thesis.txt",
         "data/keyspaces/1/notes",
@@ -351,9 +351,10 @@ fn a_folder_of_somebody_else_is_not_deleted() {
     }
 }
 
-/// Waiting in an open must not depend on a second thread: what is never dropped is refused after a while.
+/// Waiting in an open must not depend on a second thread: an open of a handle that is never dropped is refused after a
+/// while.
 #[test]
-fn an_open_does_not_wait_for_ever() {
+fn an_open_does_not_wait_forever() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path(), Settings::default()).unwrap();
     let (done, is_done) = std::sync::mpsc::channel();

@@ -1,7 +1,7 @@
-//! Damaged metadata of the engine: refused by name, or nothing is lost.
+//! Damaged metadata of the engine: the store is refused by the name of the file, or nothing is lost.
 //!
-//! By default one bit pattern is tried for each byte of a manifest, and for every seventh of the metadata of tables. With
-//! `PERENNIAL_EXHAUSTIVE` in the environment it is every bit of every byte, and every length of a manifest.
+//! By default one bit pattern is tried for each byte of a manifest, and for every seventh of the metadata of tables.
+//! With `PERENNIAL_EXHAUSTIVE` in the environment it is every bit of every byte, and every length of a manifest.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -35,7 +35,7 @@ fn length(victim: &Victim, name: &str) -> usize {
     fs::metadata(victim.whole().join(name)).unwrap().len() as usize
 }
 
-/// The names of the manifests: of each table the current version, and the file that says which that is.
+/// The names of the manifests: for each table the current version, and the file that names it.
 fn manifests(victim: &Victim) -> Vec<String> {
     let mut names = vec!["data/version".to_owned()];
     for tree in 0..6 {
@@ -89,7 +89,7 @@ fn every_flipped_byte_of_the_ledger_is_refused_by_name() {
     assert_eq!((victim.harmless, victim.told), (0, 0));
 }
 
-/// Where the records of a table, or the values of a file of large ones, end and its metadata begins.
+/// Where the metadata of a table, or of a file of large values, begin.
 fn metadata_start(path: &Path) -> usize {
     let bytes = fs::read(path).unwrap();
     let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
@@ -107,7 +107,7 @@ fn damage_metadata(folder: &str, record_count: usize) -> Victim {
         for (n, name) in names(&victim, |name| name.contains(folder)).iter().enumerate() {
             let start = metadata_start(&victim.whole().join(name));
             let records = (0..record_count).map(|record| record * start / record_count);
-            // Files differ in where the strides begin, so that together they meet every part of the format.
+            // Files differ in where the strides begin, so that together they cover every part of the format.
             let metadata = (start + n % stride..length(&victim, name)).step_by(stride);
             victim.damage(name, records.chain(metadata), &patterns, start);
         }

@@ -1,4 +1,4 @@
-//! Opening: what goes wrong is said plainly, and nothing is damaged.
+//! Opening: failures are reported plainly, and nothing is damaged.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -107,7 +107,7 @@ async fn a_newer_format_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_damaged_format_file_is_told_of() {
+async fn a_damaged_format_file_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     put(&open(directory.path(), Settings::default()).unwrap(), "a").await;
     for text in ["", "perennial", "perennial x\n"] {
@@ -117,7 +117,7 @@ async fn a_damaged_format_file_is_told_of() {
 }
 
 #[tokio::test]
-async fn a_missing_file_of_the_database_is_told_of() {
+async fn a_missing_file_of_the_database_is_reported() {
     for name in [
         "version",
         "0.jnl",
@@ -135,7 +135,7 @@ async fn a_missing_file_of_the_database_is_told_of() {
         let refused = error(directory.path());
         assert!(matches!(refused, OpenError::Damaged { .. }), "{name}: {refused}");
         assert!(refused.to_string().contains("restore a backup"));
-        // What was missing comes back from the backup, and so does everything.
+        // Restored from the backup, everything is there again.
         fs::rename(&kept, &path).unwrap();
         let store = open(directory.path(), Settings::default()).unwrap();
         assert!(store.get(&key("a")).await.unwrap().is_some(), "{name}");
@@ -143,7 +143,7 @@ async fn a_missing_file_of_the_database_is_told_of() {
 }
 
 #[tokio::test]
-async fn a_creation_that_was_cut_short_is_begun_again() {
+async fn an_interrupted_creation_is_started_over() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     let begin = || {
@@ -177,14 +177,14 @@ async fn a_store_without_its_format_file_is_left_alone() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_told_of() {
-    // Whoever runs the tests, nobody makes files there.
+fn a_place_that_cannot_be_written_is_reported() {
+    // No user can create files there.
     let refused = error(Path::new("/proc/no-store-here"));
     assert!(refused.to_string().contains("/proc/no-store-here"), "{refused}");
 }
 
 #[tokio::test]
-async fn a_key_that_is_too_long_is_refused_and_harms_nobody() {
+async fn a_key_that_is_too_long_is_refused_without_harm() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path(), Settings::default()).unwrap();
     let long = Key::new(Partition::new("x".repeat(70_000)), RecordId::of("a"));
@@ -205,7 +205,7 @@ fn lose_page(store: &Path, at: usize) {
     fs::write(path, bytes).unwrap();
 }
 
-/// What a crash leaves of a store that is open.
+/// The directory that a crash leaves of an open store.
 fn crash(store: FjallStore, path: &Path) -> tempfile::TempDir {
     let left = tempfile::tempdir().unwrap();
     copy(path, left.path());
@@ -226,7 +226,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[tokio::test]
-async fn a_write_that_the_power_cut_tore_never_happened() {
+async fn a_write_torn_by_a_power_cut_never_happened() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path(), Settings::default()).unwrap();
     put(&store, "a").await;
@@ -244,7 +244,7 @@ async fn a_write_that_the_power_cut_tore_never_happened() {
 }
 
 #[tokio::test]
-async fn a_page_that_was_lost_after_it_was_synced_is_told_of() {
+async fn a_page_lost_after_it_was_synced_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path(), Settings::default()).unwrap();
     let large = Op::Put(Draft::new(key("lost"), "x".repeat(20_000)));

@@ -1,4 +1,5 @@
-//! Real processes whose file system is full, read-only or not theirs: told plainly, and nothing is damaged.
+//! Real processes whose file system is full, read-only or not theirs: the failure is reported plainly, and nothing is
+//! damaged.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
@@ -7,8 +8,8 @@ mod support;
 
 use perennial_fjall::{Settings, open};
 use std::path::Path;
-use support::faults::{Cause, Fault, Faults, Told, When, be_the_child};
-use support::{Answered, Writing, missing};
+use support::faults::{Cause, ChildReport, Fault, Faults, When, be_the_child};
+use support::{Acknowledged, Writing, missing};
 
 const WRITING: Writing = Writing {
     writers: 4,
@@ -33,7 +34,7 @@ const NONE: Fault = Fault {
     workers: 2,
 };
 
-/// How many calls more succeed each time. Not all are tried: there are hundreds.
+/// By how many the number of calls that succeed grows. Not all are tried: there are hundreds.
 const STEP: usize = 17;
 
 fn after(cause: Cause, calls: usize) -> Fault {
@@ -45,20 +46,20 @@ fn after(cause: Cause, calls: usize) -> Fault {
 }
 
 /// A store that holds something, and what.
-fn make(path: &Path, faults: &Faults) -> Answered {
+fn make(path: &Path, faults: &Faults) -> Acknowledged {
     let told = faults.run(path, &WRITING, NONE);
-    assert_eq!(told.answered.len(), 20);
-    told.answered
+    assert_eq!(told.acknowledged.len(), 20);
+    told.acknowledged
 }
 
-/// The cause is gone: everything that was answered is there.
-fn assert_whole(path: &Path, answered: &Answered, what: &str) {
+/// Asserts that with the cause gone, everything that was acknowledged is there.
+fn assert_whole(path: &Path, acknowledged: &Acknowledged, what: &str) {
     let store = open(path, Settings::default()).unwrap_or_else(|error| panic!("{what}: {error}"));
-    assert_eq!(missing(&store, answered), [], "{what}");
+    assert_eq!(missing(&store, acknowledged), [], "{what}");
 }
 
-/// Opening was refused for this cause, in words that help.
-fn assert_refused(told: &Told, cause: Cause, what: &str) {
+/// Asserts that opening was refused for this cause, with a helpful message.
+fn assert_refused(told: &ChildReport, cause: Cause, what: &str) {
     let (kind, text) = told.refused.as_ref().unwrap();
     assert_eq!(*kind, format!("{cause:?}"), "{what}: {text}");
     let advice = match cause {
@@ -69,7 +70,7 @@ fn assert_refused(told: &Told, cause: Cause, what: &str) {
     assert!(text.contains(advice), "{what}: {text}");
 }
 
-/// Makes new stores while all calls fail but the first few, with more of them each time, until they are enough.
+/// Creates new stores while all calls fail except the first few, with more of them each time, until they are enough.
 fn refuse_to_make_stores(cause: Cause, step: usize) {
     let directory = tempfile::tempdir().unwrap();
     let faults = Faults::new(directory.path());
@@ -83,20 +84,20 @@ fn refuse_to_make_stores(cause: Cause, step: usize) {
         }
         assert_refused(&told, cause, &what);
         let told = faults.run(&path, &WRITING, NONE);
-        assert_eq!(told.answered.len(), 20, "{what}: {told:?}");
+        assert_eq!(told.acknowledged.len(), 20, "{what}: {told:?}");
     }
 }
 
-/// Opens a store that is there, in the same way.
+/// Opens an existing store, in the same way.
 fn refuse_to_open_a_store(cause: Cause) {
     let directory = tempfile::tempdir().unwrap();
     let faults = Faults::new(directory.path());
     let path = directory.path().join("store");
-    let answered = make(&path, &faults);
+    let acknowledged = make(&path, &faults);
     for calls in 0.. {
         let what = format!("{cause:?} after {calls} calls");
         let told = faults.run(&path, &Writing { count: 0, ..WRITING }, after(cause, calls));
-        assert_whole(&path, &answered, &what);
+        assert_whole(&path, &acknowledged, &what);
         if told.refused.is_none() {
             assert!(calls > 0);
             return;
@@ -116,7 +117,7 @@ fn a_read_only_file_system_takes_no_new_store_until_it_is_writable() {
 }
 
 #[test]
-fn nobody_makes_a_store_without_permission() {
+fn no_store_is_created_without_permission() {
     refuse_to_make_stores(Cause::NoPermission, STEP);
 }
 
@@ -131,16 +132,16 @@ fn a_store_on_a_read_only_file_system_is_left_as_it_is() {
 }
 
 #[test]
-fn a_store_of_somebody_else_is_left_as_it_is() {
+fn a_store_of_another_user_is_left_as_it_is() {
     refuse_to_open_a_store(Cause::NoPermission);
 }
 
-/// Commits are made until the disk is full; each is answered, and nothing that was answered in time is lost.
+/// Commits until the disk is full; each commit returns, and nothing that was acknowledged in time is lost.
 fn fill(writing: &Writing, fault: Fault, what: &str) {
     let directory = tempfile::tempdir().unwrap();
     let faults = Faults::new(directory.path());
     let path = directory.path().join("store");
-    let mut answered = make(&path, &faults);
+    let mut acknowledged = make(&path, &faults);
 
     let mut told = faults.run(&path, writing, fault);
     assert!(told.tripped && told.refused.is_none(), "{what}: {told:?}");
@@ -153,20 +154,20 @@ fn fill(writing: &Writing, fault: Fault, what: &str) {
     for later in &told.later {
         assert!(later.starts_with("Err(Closed("), "{what}: {later}");
     }
-    answered.append(&mut told.answered);
+    acknowledged.append(&mut told.acknowledged);
 
     let still_full = faults.run(&path, writing, after(Cause::DiskFull, 0));
     assert_refused(&still_full, Cause::DiskFull, what);
 
-    assert_whole(&path, &answered, what);
+    assert_whole(&path, &acknowledged, what);
     let next = Writing {
         from: 2_000_000,
         ..WRITING
     };
     let mut told = faults.run(&path, &next, NONE);
-    assert_eq!(told.answered.len(), 20, "{what}: {told:?}");
-    answered.append(&mut told.answered);
-    assert_whole(&path, &answered, what);
+    assert_eq!(told.acknowledged.len(), 20, "{what}: {told:?}");
+    acknowledged.append(&mut told.acknowledged);
+    assert_whole(&path, &acknowledged, what);
 }
 
 const FILLING: Writing = Writing {
@@ -177,7 +178,7 @@ const FILLING: Writing = Writing {
 };
 
 #[test]
-fn a_disk_that_becomes_full_loses_no_commit_that_was_answered() {
+fn a_disk_that_becomes_full_loses_no_commit_that_was_acknowledged() {
     for bytes in [5_000, 5_001, 77_777, 300_000] {
         let fault = Fault {
             when: When::Bytes(bytes),
@@ -188,7 +189,7 @@ fn a_disk_that_becomes_full_loses_no_commit_that_was_answered() {
 }
 
 #[test]
-fn a_full_disk_that_shows_only_in_a_sync_loses_no_commit_that_was_answered() {
+fn a_full_disk_that_shows_only_in_a_sync_loses_no_commit_that_was_acknowledged() {
     // A commit that comes alone is a write and a sync: one of the two fails.
     let writing = Writing { writers: 1, ..FILLING };
     for calls in [30, 31] {
@@ -197,7 +198,7 @@ fn a_full_disk_that_shows_only_in_a_sync_loses_no_commit_that_was_answered() {
 }
 
 #[test]
-fn a_disk_that_becomes_full_while_tables_are_written_loses_no_commit_that_was_answered() {
+fn a_disk_that_becomes_full_while_tables_are_written_loses_no_commit_that_was_acknowledged() {
     let writing = Writing {
         writers: 64,
         body_bytes: 10_000,
@@ -207,7 +208,7 @@ fn a_disk_that_becomes_full_while_tables_are_written_loses_no_commit_that_was_an
         word: Some("/keyspaces/"),
         ..NONE
     };
-    // In the first table, and late enough that tables are merged.
+    // In the first table, and late enough that tables are compacted.
     for bytes in [500_000, 12_000_000] {
         let fault = Fault {
             when: When::Bytes(bytes),
@@ -218,8 +219,8 @@ fn a_disk_that_becomes_full_while_tables_are_written_loses_no_commit_that_was_an
 }
 
 #[test]
-fn commits_that_wait_for_tables_are_answered_when_the_disk_has_no_room_for_them() {
-    // So slow that the engine holds commits back, and with threads enough for it to do so.
+fn commits_that_wait_for_tables_return_when_the_disk_has_no_room_for_them() {
+    // So slow that the engine delays commits, and with threads enough for it to do so.
     let fault = Fault {
         word: Some("/tables/"),
         wait_ms: 2000,
@@ -235,13 +236,13 @@ fn commits_that_wait_for_tables_are_answered_when_the_disk_has_no_room_for_them(
 }
 
 #[test]
-fn a_disk_that_becomes_full_when_the_journal_is_changed_loses_no_commit_that_was_answered() {
+fn a_disk_that_becomes_full_when_the_journal_is_changed_loses_no_commit_that_was_acknowledged() {
     let writing = Writing {
         writers: 16,
         body_bytes: 200_000,
         ..FILLING
     };
-    // The next journal is made, but not as long as it should be.
+    // The next journal is created, but not as long as it should be.
     let fault = Fault {
         word: Some("/1.jnl"),
         ..after(Cause::DiskFull, 1)

@@ -1,7 +1,7 @@
-//! Accepting a commit: its conditions are checked, its versions given, its place in the order fixed.
+//! Accepting a commit: its conditions are checked, its versions assigned, its place in the order fixed.
 
 use crate::known::Known;
-use crate::prepare::{Effect, Encoded, Prepared, PreparedOp, Wanted};
+use crate::prepare::{Condition, Effect, Encoded, Prepared, PreparedOp};
 use crate::state::{Accepted, Change, State, Ticket};
 use crate::store::engine_error;
 use crate::{EngineError, OrderedKv, Table, Write, keys, value};
@@ -10,15 +10,15 @@ use perennial_store::{Committed, ConflictReason, Durability, Error, Result, Vers
 use std::sync::Arc;
 
 impl State {
-    /// Accepts a commit, or says which operation does not apply. Changes nothing but the version counter.
+    /// Accepts a commit, or returns the operation that does not apply. Changes nothing but the version counter.
     pub(crate) fn accept(&mut self, engine: &impl OrderedKv, prepared: Prepared) -> Result<(Accepted, Committed)> {
         if let Some(closed) = &self.closed {
             return Err(closed.error());
         }
         let mut found = Vec::with_capacity(prepared.ops.len());
         for (op, prepared) in prepared.ops.iter().enumerate() {
-            let known = match (&prepared.wanted, &prepared.effect) {
-                (Wanted::Anything, Effect::Nothing) => None,
+            let known = match (&prepared.condition, &prepared.effect) {
+                (Condition::Anything, Effect::Nothing) => None,
                 _ => self.look_up(engine, &prepared.key)?,
             };
             check(op, prepared, known.as_deref())?;
@@ -57,7 +57,7 @@ impl State {
         Ok((accepted, Committed::of(versions)))
     }
 
-    /// What is known of a record, once everything accepted so far is written.
+    /// What is known of a record as of all commits accepted so far.
     fn look_up(&self, engine: &impl OrderedKv, key: &Bytes) -> Result<Option<Arc<Known>>> {
         if let Some(unwritten) = self.unwritten.get(key) {
             return Ok(unwritten.known.clone());
@@ -76,7 +76,7 @@ impl State {
         if self.damaged.contains(key) {
             return Ok(Some(Arc::new(damaged(Table::Queue, false))));
         }
-        // It is in one table only: one that cannot be read does not matter if another one has it.
+        // A record is in one table only: a table that cannot be read does not matter if another one has the record.
         let mut doubtful = None;
         for table in [Table::Records, Table::Listed] {
             match engine.get(table, key) {
@@ -125,20 +125,20 @@ fn check(op: usize, prepared: &PreparedOp, known: Option<&Known>) -> Result<()> 
         let key = keys::parse(&prepared.key).map_or_else(String::new, |key| key.to_string());
         Err(Error::Corrupt(format!("the record {key} cannot be read")))
     };
-    let reason = match (&prepared.wanted, known) {
-        (Wanted::Anything, _) | (Wanted::Absent, None) => return Ok(()),
-        (Wanted::Absent, Some(known)) if known.is_doubtful => return unreadable(),
-        (Wanted::Absent, Some(_)) => ConflictReason::Exists,
-        (Wanted::At(_), None) => ConflictReason::Missing,
-        (Wanted::At(_), Some(Known { version: None, .. })) => return unreadable(),
-        (Wanted::At(wanted), Some(known)) if *wanted == known.version => return Ok(()),
-        (Wanted::At(_), Some(_)) => ConflictReason::Changed,
+    let reason = match (&prepared.condition, known) {
+        (Condition::Anything, _) | (Condition::Absent, None) => return Ok(()),
+        (Condition::Absent, Some(known)) if known.is_doubtful => return unreadable(),
+        (Condition::Absent, Some(_)) => ConflictReason::Exists,
+        (Condition::At(_), None) => ConflictReason::Missing,
+        (Condition::At(_), Some(Known { version: None, .. })) => return unreadable(),
+        (Condition::At(version), Some(known)) if *version == known.version => return Ok(()),
+        (Condition::At(_), Some(_)) => ConflictReason::Changed,
     };
     Err(Error::Conflict { op, reason })
 }
 
 impl Accepted {
-    /// A commit of nothing, answered when everything before it is written.
+    /// A commit of nothing, which completes when everything before it is written.
     pub(crate) fn barrier(seq: u64, ticket: Ticket) -> Self {
         Self {
             seq,

@@ -1,16 +1,17 @@
-//! A view that is never asked for a key longer than its engine takes.
+//! A view that never passes on a key longer than its engine takes.
 
 use crate::engine::Entry;
 use crate::{EngineError, OrderedKv, Span, Table, View};
 use bytes::Bytes;
 
-/// What an engine holds now. A key that is too long is never there, and an engine need not bear to be asked for one.
+/// The current content of an engine. A key that is too long never exists, so the engine need not handle a request for
+/// one.
 pub(crate) struct Bounded<'a> {
     inner: Box<dyn View + 'a>,
     limit: usize,
 }
 
-/// What an engine holds now.
+/// The current content of an engine.
 pub(crate) fn view<E: OrderedKv>(engine: &E) -> Bounded<'_> {
     Bounded {
         inner: engine.view(),
@@ -45,7 +46,7 @@ fn first_of(key: &[u8], limit: usize) -> Option<Vec<u8>> {
     if first.len() == key.len() {
         return Some(first);
     }
-    // Of all short keys, those that are no more than its beginning are before it.
+    // Of all short keys, only the prefixes of this one are before it.
     while let Some(last) = first.pop() {
         if let Some(next) = last.checked_add(1) {
             first.push(next);
@@ -59,7 +60,7 @@ fn first_of(key: &[u8], limit: usize) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// All keys of up to so many of these bytes.
+    /// All keys of at most `length` of these bytes.
     fn keys(length: usize) -> Vec<Vec<u8>> {
         let mut all: Vec<Vec<u8>> = vec![Vec::new()];
         let mut last = all.clone();

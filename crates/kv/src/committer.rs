@@ -1,4 +1,4 @@
-//! Group commit: everything that waits is written as one batch, synced once, published, answered.
+//! Group commit: all waiting commits are written as one batch, synced once, published and completed.
 
 use crate::due::Item;
 use crate::meta::{self, Group};
@@ -14,9 +14,9 @@ use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// What a handle and its committer share.
+/// The state that a handle and its committer share.
 ///
-/// Locks are taken in the order `engine`, `state`; never a view of the engine while `state` is held by a reader.
+/// Locks are taken in the order `engine`, `state`; a reader that holds `state` never takes a view of the engine.
 pub(crate) struct Core<E> {
     /// The engine, until the store is closed.
     pub(crate) engine: RwLock<Option<E>>,
@@ -31,10 +31,10 @@ pub(crate) struct Core<E> {
     pub(crate) epoch: u64,
 }
 
-/// What the engine holds as a whole.
+/// How much the engine holds.
 struct Written {
     group: Group,
-    /// Whether something was written and not synced.
+    /// Whether something was written but not synced.
     unsynced: bool,
 }
 
@@ -73,7 +73,7 @@ impl<E: OrderedKv> Core<E> {
             meta::add(&mut written.group.totals, &commit.counters);
             written.group.last = commit.seq;
         }
-        // Only readers beside a committer thread ask which commits the engine holds.
+        // Only readers beside a committer thread need to know which commits the engine holds.
         if has_counters || (!batch.is_empty() && !engine.inline()) {
             batch.push(written.group.write());
         }
@@ -121,7 +121,7 @@ impl<E: OrderedKv> Core<E> {
         Ok(())
     }
 
-    /// A write failed: refuses all further commits.
+    /// After a failed write: refuses all further commits.
     pub(crate) fn stop_serving(&self, state: &mut State, error: &EngineError) {
         tracing::error!(%error, "a write failed; the store takes no more commits until it is opened again");
         metrics::counter!("perennial_store_broken_total").increment(1);
@@ -130,8 +130,8 @@ impl<E: OrderedKv> Core<E> {
         state.closed = Some(closed);
     }
 
-    /// Refuses all further commits and answers those that wait: of what was being written nobody knows the outcome, of the
-    /// rest nothing happened.
+    /// Refuses all further commits and completes those that wait: the outcome of those being written is unknown, the
+    /// others did not happen.
     fn fail(&self, group: Vec<Accepted>, error: &EngineError) {
         let closed = Closed::after(error);
         let waiting = {
@@ -147,7 +147,7 @@ impl<E: OrderedKv> Core<E> {
         }
     }
 
-    /// The committer thread: ends when the store is closed, and lets go of the engine.
+    /// The committer thread: ends when the store is closed, and releases the engine.
     pub(crate) fn run(&self) {
         while let Some(group) = self.next_group() {
             self.commit_group(group);
@@ -168,7 +168,7 @@ impl<E: OrderedKv> Core<E> {
         }
     }
 
-    /// Waits for work; `None` when the store is closed and nothing waits.
+    /// Waits for work; `None` when the store is closed and no commit waits.
     fn next_group(&self) -> Option<Vec<Accepted>> {
         let mut state = self.state.lock();
         while state.waiting.is_empty() && !state.stopping {
@@ -199,7 +199,7 @@ impl<E: OrderedKv> Core<E> {
         }
         self.signal(&lanes);
         for ticket in group.into_iter().filter_map(|commit| commit.ticket) {
-            // Whoever does not wait any more needs no answer.
+            // A caller that no longer waits needs no reply.
             ticket.send(Ok(())).ok();
         }
     }
@@ -220,7 +220,7 @@ pub(crate) fn unknown_outcome(error: &EngineError) -> Error {
     }
 }
 
-/// One batch of all writes of a group, in which the last write of a key stands for those before it.
+/// One batch of all writes of a group, in which the last write of a key replaces the earlier ones.
 fn merge(group: &mut [Accepted]) -> Batch {
     if let [only] = group {
         return std::mem::take(&mut only.writes);
@@ -236,8 +236,8 @@ fn merge(group: &mut [Accepted]) -> Batch {
     batch
 }
 
-/// Reads the queue table into the queue index. A record that cannot be read is named and left out; the next opening tries
-/// it again.
+/// Reads the queue table into the queue index. A record that cannot be read is logged and left out; the next opening
+/// tries it again.
 fn read_queue(engine: &impl OrderedKv, state: &mut State, counts: &Counts) -> std::result::Result<(), EngineError> {
     let view = engine.view();
     let mut span = Span::all();
@@ -264,7 +264,7 @@ fn read_queue(engine: &impl OrderedKv, state: &mut State, counts: &Counts) -> st
 }
 
 fn read_item(key: &Bytes, value: Bytes) -> std::result::Result<Item, String> {
-    let name = keys::parse(key).ok_or("its key is no key of a record")?;
+    let name = keys::parse(key).ok_or("its key is not the key of a record")?;
     let stored = value::decode(value)?;
     // A copy: the engine's own bytes may be part of a larger block.
     let key = Bytes::copy_from_slice(key);
@@ -279,7 +279,7 @@ fn read_item(key: &Bytes, value: Bytes) -> std::result::Result<Item, String> {
     })
 }
 
-/// Measures the machine, not the world: what it tells goes to metrics only.
+/// Measures the machine for metrics only; nothing depends on the result.
 struct Timer(std::time::Instant);
 
 impl Timer {
@@ -293,11 +293,11 @@ impl Timer {
     }
 }
 
-/// The answer of a commit's ticket.
-pub(crate) async fn answer(receiver: tokio::sync::oneshot::Receiver<Result<()>>) -> Result<()> {
+/// The result of a commit, from its ticket.
+pub(crate) async fn outcome(receiver: tokio::sync::oneshot::Receiver<Result<()>>) -> Result<()> {
     receiver.await.unwrap_or_else(|_| {
         Err(Error::UnknownOutcome(
-            "the committer ended before it answered; open the store again and read what is there".to_owned(),
+            "the committer ended before it replied; open the store again and read what is there".to_owned(),
         ))
     })
 }

@@ -1,15 +1,15 @@
 //! The queue index: in memory, rebuilt from the queue table when a store opens.
 //!
-//! Each topic keeps its records by arrival, by due time, and apart from that those that are ready, by arrival. "Ready" is
-//! measured against a watermark that follows the times that queries ask for, so that a query never
-//! walks over what is hidden.
+//! Each topic keeps its records by arrival and by due time, and its ready records separately by arrival. "Ready" is
+//! measured against a watermark that follows the times of the queries, so that a query never walks over records that
+//! are not due.
 
 use bytes::Bytes;
 use perennial_store::{DueQuery, Place, Slot};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// A record that stands in a queue.
+/// A queued record.
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) key: Bytes,
@@ -21,7 +21,7 @@ pub(crate) struct Item {
 }
 
 impl Item {
-    /// Where it stands by arrival. The version tells apart what has the same order.
+    /// Its position by arrival. The version breaks ties of the same order.
     pub(crate) fn position(&self) -> Position {
         (self.place.order.0, self.version)
     }
@@ -65,7 +65,7 @@ impl Topic {
         self.ready.remove(&item.position());
     }
 
-    /// Moves the watermark; touches only what becomes ready, or is no longer.
+    /// Moves the watermark; touches only the records that become ready, or cease to be.
     fn move_to(&mut self, until_ms: u64) {
         let (from, to) = (self.watermark.min(until_ms), self.watermark.max(until_ms));
         if from == to {
@@ -119,7 +119,7 @@ impl DueIndex {
         }
     }
 
-    /// The first `limit` matching items beyond `after`, in order of arrival.
+    /// The first `limit` matching items after `after`, in order of arrival.
     pub(crate) fn query(&mut self, query: &DueQuery, after: Option<Position>, limit: usize) -> Found {
         let mut found = Found::default();
         let Some(topics) = self.lanes.get_mut(query.lane.as_ref()) else {

@@ -1,4 +1,4 @@
-//! What an ordered key-value engine must do to become a store.
+//! What an ordered key-value engine must provide to become a store.
 
 use bytes::Bytes;
 use std::io::{self, ErrorKind};
@@ -6,13 +6,13 @@ use std::io::{self, ErrorKind};
 /// The tables that a store keeps in its engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Table {
-    /// Records that neither queue nor list.
+    /// Records that are neither queued nor listed.
     Records,
-    /// Records with a place in a queue. The only table that is read as a whole when a store opens.
+    /// Queued records. The only table that is read as a whole when a store opens.
     Queue,
-    /// Records that are listed and do not queue.
+    /// Records that are listed and not queued.
     Listed,
-    /// Keys by which listed records are found: by status, by parent, and those that queue.
+    /// Keys by which listed records are found: by status, by parent, and the queued ones.
     Index,
     /// The epoch, the totals, the number of the last written commit.
     Meta,
@@ -77,9 +77,9 @@ pub type Batch = Vec<Write>;
 /// Keys from `from` up to but not including `to`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The first key that may be met.
+    /// The first key in the span.
     pub from: Vec<u8>,
-    /// The first key that is beyond; `None` has no end.
+    /// The first key beyond the span; `None` has no end.
     pub to: Option<Vec<u8>>,
 }
 
@@ -93,14 +93,14 @@ impl Span {
     }
 }
 
-/// Why an engine could not do what it was asked.
+/// Why an engine could not do what was requested.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The disk or the operating system failed: in which way, and what it said.
+    /// The disk or the operating system failed: the kind of failure, and its message.
     #[error("{1}")]
     Io(ErrorKind, String),
-    /// What was asked for is damaged or cannot be read, while the rest of the store answers.
+    /// The requested data is damaged or unreadable, while the rest of the store works.
     #[error("{0}")]
     Corrupt(String),
     /// Another handle has taken the data over.
@@ -109,13 +109,13 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// What the operating system said.
+    /// An error of the operating system.
     pub fn io(error: &io::Error) -> Self {
         Self::Io(error.kind(), error.to_string())
     }
 }
 
-/// An entry that a scan met: its key, and its value or why that cannot be read.
+/// An entry of a scan: its key, and its value or why it cannot be read.
 pub type Entry = (Bytes, Result<Bytes, String>);
 
 /// A reader's view that later writes do not change.
@@ -124,26 +124,26 @@ pub trait View {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, EngineError>;
 
     /// The first `limit` entries of a span, in order of their keys. A value that cannot be read does not end the scan;
-    /// keys that cannot be read do, with [`EngineError::Corrupt`]: nobody could tell what is missing.
+    /// keys that cannot be read do, with [`EngineError::Corrupt`], because what is missing would be unknown.
     fn scan(&self, table: Table, span: &Span, limit: usize) -> Result<Vec<Entry>, EngineError>;
 }
 
 /// An ordered key-value engine: synchronous, with atomic batches over all tables.
 ///
-/// Dropping the engine must let go of everything it holds: files, locks, threads.
+/// Dropping the engine must release everything it holds: files, locks, threads.
 pub trait OrderedKv: Send + Sync + 'static {
     /// The current value of a key.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, EngineError>;
 
-    /// A view of the engine as it is now: of each batch it shows all or nothing.
+    /// A view of the engine as it is now: it shows all or nothing of each batch.
     fn view(&self) -> Box<dyn View + '_>;
 
-    /// Writes a batch, atomically. With `sync` it returns only when the batch, and every batch before it, survives
-    /// a power cut, and readers do not see the batch earlier than that. An empty batch with `sync` makes
-    /// earlier batches survive.
+    /// Writes a batch, atomically. With `sync` it returns only when the batch and every batch before it survive a power
+    /// cut, and readers do not see the batch earlier than that. An empty batch with `sync` makes earlier batches
+    /// durable.
     fn write(&self, batch: Batch, sync: bool) -> Result<(), EngineError>;
 
-    /// Whether a write is so quick that it is done in the caller's poll, without a committer thread.
+    /// Whether writes are so quick that they run in the caller's poll, without a committer thread.
     fn inline(&self) -> bool {
         false
     }

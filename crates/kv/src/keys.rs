@@ -1,7 +1,7 @@
 //! Names as bytes: any text is safe, and byte order is the order of (partition, id).
 //!
-//! A part that others follow is written with each 0x00 as 0x00 0xFF, and ends with 0x00 0x01. The last part of a key,
-//! the id, is written as it is.
+//! A component with others after it is written with each 0x00 as 0x00 0xFF, and ends with 0x00 0x01. The last component
+//! of a key, the id, is written as it is.
 
 use crate::Span;
 use bytes::{Bytes, BytesMut};
@@ -12,7 +12,7 @@ const ZERO: [u8; 2] = [0x00, 0xFF];
 
 const BY_STATUS: u8 = b's';
 const BY_PARENT: u8 = b'p';
-/// Listed records that stand in a queue: a listing that filters by nothing does not meet them in its table.
+/// Listed records that are queued too: an unfiltered listing does not find them in its own table.
 const QUEUED: u8 = b'q';
 
 fn push_part(out: &mut impl Extend<u8>, part: &str) {
@@ -43,7 +43,7 @@ pub(crate) fn record(key: &Key) -> Bytes {
     out.freeze()
 }
 
-/// What every key of a partition starts with.
+/// The prefix of every key of a partition.
 pub(crate) fn partition(partition: &Partition) -> Vec<u8> {
     let mut out = BytesMut::with_capacity(partition.as_str().len() + 2);
     push_text(&mut out, partition.as_str());
@@ -82,7 +82,7 @@ pub(crate) fn after(mut key: Vec<u8>) -> Vec<u8> {
     key
 }
 
-/// All keys that start with a prefix that ends with a part's end, or with any byte below 0xFF.
+/// All keys with a prefix that ends with the end of a component, or with any byte below 0xFF.
 pub(crate) fn starting_with(prefix: Vec<u8>) -> Span {
     let mut to = prefix.clone();
     if let Some(last) = to.last_mut() {
@@ -94,7 +94,7 @@ pub(crate) fn starting_with(prefix: Vec<u8>) -> Span {
     }
 }
 
-/// The spans of a partition's keys that a scan looks at, in order.
+/// The spans of a partition's keys that a scan reads, in order.
 pub(crate) fn scan_spans(name: &Partition, under: Option<&RecordId>, after_id: Option<&RecordId>) -> Vec<Span> {
     let prefix = partition(name);
     let mut spans = match under {
@@ -123,7 +123,7 @@ pub(crate) fn scan_spans(name: &Partition, under: Option<&RecordId>, after_id: O
     spans
 }
 
-/// What the index keys of a search start with.
+/// The prefix of the index keys of a search.
 fn index_prefix(tag: u8, kind: &str, value: Option<&str>) -> Vec<u8> {
     let mut out = Vec::with_capacity(kind.len() + value.map_or(0, str::len) + 8);
     out.push(tag);

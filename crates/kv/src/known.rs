@@ -5,20 +5,20 @@ use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What a commit must know of a record that exists.
+/// What a commit must know of an existing record.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
-    /// Where it is.
+    /// The table that holds it.
     pub(crate) table: Table,
-    /// Its version; `None` if the value cannot be understood.
+    /// Its version; `None` if the value cannot be decoded.
     pub(crate) version: Option<u64>,
-    /// Whether the place where it would be cannot be read, so that nobody knows whether it exists.
+    /// Whether the place where it would be cannot be read, so that its existence is unknown.
     pub(crate) is_doubtful: bool,
     /// Its keys in the index, to be deleted when it changes.
     pub(crate) index: Vec<Bytes>,
 }
 
-/// The records that were written or checked last, a bounded number: two generations, of which the older is dropped when
+/// The records written or checked most recently, a bounded number: two generations, of which the older is dropped when
 /// the younger is full.
 pub(crate) struct Recent {
     capacity: usize,

@@ -1,6 +1,7 @@
 //! Stores over ordered key-value engines.
 //!
-//! One mapping from records to keys serves every engine that keeps keys in order: the [`memory`] engine here,
+//! Use this crate to turn a key-value engine into a store of perennial, or to test on a store in memory. One mapping
+//! from records to keys serves every engine that keeps keys in order: the [`memory`] engine here,
 //! fjall in `perennial-fjall`, others elsewhere. An engine implements [`OrderedKv`]; [`KvStore`] makes a
 //! [`perennial_store::Store`] of it.
 //!
@@ -21,12 +22,12 @@
 //!
 //! 1. [`prepare`](KvStore) checks limits and encodes keys and values, in the caller's first poll.
 //! 2. Under one mutex the conditions are checked against what is accepted but not yet written, else against the
-//!    engine; versions are given; the commit joins the waiting group.
-//! 3. The committer thread takes the whole group, writes one batch, syncs once, publishes and answers all.
+//!    engine; versions are assigned; the commit joins the waiting group.
+//! 3. The committer thread takes the whole group, writes one batch, syncs once, publishes and completes all.
 //!
 //! Invariant: commits take effect in the order in which they passed step 2.
 //!
-//! Invariant: readers see what is written, and relaxed commits from their answer on; never a durable commit that
+//! Invariant: readers see what is written, and relaxed commits once they returned; never a durable commit that
 //! could still be lost.
 
 mod accept;

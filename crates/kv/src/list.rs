@@ -8,10 +8,10 @@ use bytes::Bytes;
 use perennial_store::{Cursor, Error, ListFilter, ListPage, Listed, Result, Version};
 use std::fmt::Write as _;
 
-/// How many records one page may look at: a filter that matches little must not hold up everyone.
+/// How many records one page may examine: a filter that matches little must not delay other callers.
 const EXAMINED_PER_PAGE: usize = 4096;
 
-/// A record that may match, and its value, or why that cannot be read, if it was met on the way.
+/// A record that may match, with its value, or why that cannot be read, if the search has read it.
 type Candidate = (Bytes, Option<std::result::Result<Bytes, String>>);
 
 impl<E: OrderedKv> Core<E> {
@@ -70,7 +70,7 @@ impl<E: OrderedKv> Core<E> {
     }
 }
 
-/// The value of a record that the index tells of, or why it cannot be read.
+/// The value of a record that the index names, or why it cannot be read.
 fn find(view: &dyn View, key: &[u8]) -> Result<Option<std::result::Result<Bytes, String>>> {
     for table in [Table::Listed, Table::Queue] {
         match view.get(table, key) {
@@ -85,7 +85,7 @@ fn find(view: &dyn View, key: &[u8]) -> Result<Option<std::result::Result<Bytes,
 
 /// The records that may match, in order of their keys.
 fn candidates(view: &dyn View, filter: &ListFilter, after: Option<&[u8]>, limit: usize) -> Result<Vec<Candidate>> {
-    // Parents have few children, a status may have millions of records.
+    // A parent has few children, a status may have millions of records.
     if let Some(parent) = &filter.parent {
         return indexed(view, keys::by_parent(&filter.kind, parent), after, limit);
     }

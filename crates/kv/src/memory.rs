@@ -43,21 +43,21 @@ impl MemoryStore {
     }
 }
 
-/// What a memory store keeps, apart from the handle: clones share it, and it survives the store.
+/// The content of a memory store, apart from the handle: clones share it, and it survives the store.
 #[derive(Clone, Default)]
 pub struct MemoryDisk(Arc<RwLock<Contents>>);
 
 #[derive(Default)]
 struct Contents {
     tables: BTreeMap<Table, Map>,
-    /// How to take back what was not synced, oldest first.
+    /// How to undo the writes that were not synced, oldest first.
     undo: Vec<(Table, Bytes, Option<Bytes>)>,
     owner: u64,
     failure: Option<String>,
 }
 
 impl MemoryDisk {
-    /// An engine on this disk, for who builds another engine around it. Earlier ones are fenced off.
+    /// An engine on this disk, for building another engine around it. Earlier ones are fenced off.
     pub fn engine(&self) -> MemoryEngine {
         let mut contents = self.0.write();
         contents.owner += 1;
@@ -67,7 +67,7 @@ impl MemoryDisk {
         }
     }
 
-    /// The power fails: what was not synced is gone, and the handle that had the disk is dead.
+    /// A power cut: what was not synced is lost, and the handle that had the disk is dead.
     pub fn crash(&self) {
         let mut contents = self.0.write();
         contents.owner += 1;
@@ -87,7 +87,7 @@ impl MemoryDisk {
         self.0.write().failure = Some(message.to_owned());
     }
 
-    /// Writes raw bytes, past the store: tests damage records with it.
+    /// Writes raw bytes behind the store's back: tests damage records with it.
     pub fn put_raw(&self, table: Table, key: impl Into<Bytes>, value: impl Into<Bytes>) {
         let mut contents = self.0.write();
         contents
@@ -97,19 +97,19 @@ impl MemoryDisk {
             .insert(key.into(), value.into());
     }
 
-    /// How many keys a table has, past the store: tests look for leftovers with it.
+    /// How many keys a table has: tests find leftovers with it.
     pub fn count(&self, table: Table) -> usize {
         self.0.read().tables.get(&table).map_or(0, Map::len)
     }
 
-    /// The names of all records, past the store.
+    /// The keys of all records on the disk.
     pub fn keys(&self) -> Vec<Key> {
         let tables = [Table::Records, Table::Listed, Table::Queue];
         let entries = tables.into_iter().flat_map(|table| self.entries(table));
         entries.filter_map(|(key, _)| keys::parse(&key)).collect()
     }
 
-    /// All entries of a table, past the store.
+    /// All entries of a table on the disk.
     pub fn entries(&self, table: Table) -> Vec<(Bytes, Bytes)> {
         let contents = self.0.read();
         let entries = contents.tables.get(&table).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! What a store knows of itself: its epoch, its totals and the number of the last written commit.
+//! The store's own data: its epoch, its totals and the number of the last written commit.
 
 use crate::value::{put_varint, take_varint};
 use crate::{Batch, EngineError, OrderedKv, Table, View, Write};
@@ -12,7 +12,7 @@ const GROUP: &[u8] = b"group";
 
 pub(crate) type Totals = BTreeMap<Counter, i64>;
 
-/// What every group writes of the store as a whole.
+/// What every group writes about the store as a whole.
 #[derive(Default)]
 pub(crate) struct Group {
     /// The number of the last commit that is in the engine.
@@ -22,7 +22,7 @@ pub(crate) struct Group {
     pub(crate) totals: Totals,
 }
 
-/// How far a store was when it wrote a group, as an engine that mends its own log can read it.
+/// How far a store had come when it wrote a group, for engines that repair their own log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// The number of the last commit of the group.
@@ -32,8 +32,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Reads the progress that a write tells, if it is the one of a group or of a new epoch that does. Commits of an epoch
-    /// are numbered from its own number on; what was synced before it began, the write does not tell.
+    /// The progress in a write, if it is the write of a group or of a new epoch. Commits of an epoch are numbered from
+    /// its own number on; which commits were synced before it began, the write does not say.
     pub fn read(key: &[u8], value: &[u8]) -> Option<Self> {
         if key == EPOCH {
             let epoch = u64::from_le_bytes(value.try_into().ok()?);
@@ -115,7 +115,7 @@ impl Group {
     }
 }
 
-/// Adds changes to totals. A total that is 0 takes no room.
+/// Adds changes to totals. A total of 0 takes no room.
 pub(crate) fn add(totals: &mut Totals, deltas: &[(Counter, i64)]) {
     for (counter, delta) in deltas {
         let total = totals.entry(counter.clone()).or_default();

@@ -1,4 +1,4 @@
-//! What can be done for a commit before its turn comes: limits, encoding.
+//! What can be done for a commit before it is ordered: check limits, encode.
 
 use crate::due::Item;
 use crate::{Table, keys, value};
@@ -6,8 +6,8 @@ use bytes::{Bytes, BytesMut};
 use perennial_store::{Commit, Counter, Draft, Durability, Error, Limits, Op, Result, Slot, Version};
 use std::collections::HashSet;
 
-/// What an operation demands of the record that is there.
-pub(crate) enum Wanted {
+/// The condition of an operation on the existing record.
+pub(crate) enum Condition {
     Anything,
     Absent,
     /// This version; `None` is a version that no record of this store ever has.
@@ -21,29 +21,29 @@ pub(crate) enum Effect {
     Write(Encoded),
 }
 
-/// A draft, ready to be written but for its version.
+/// A draft, encoded except for its version.
 pub(crate) struct Encoded {
     pub(crate) table: Table,
     pub(crate) value: BytesMut,
     pub(crate) index: Vec<Bytes>,
-    /// Its place in a queue, the version still to be set.
+    /// Its place in a queue, the version not yet set.
     pub(crate) item: Option<Item>,
 }
 
 pub(crate) struct PreparedOp {
     pub(crate) key: Bytes,
-    pub(crate) wanted: Wanted,
+    pub(crate) condition: Condition,
     pub(crate) effect: Effect,
 }
 
-/// A commit that obeys the limits, in bytes.
+/// A commit within the limits, as bytes.
 pub(crate) struct Prepared {
     pub(crate) ops: Vec<PreparedOp>,
     pub(crate) counters: Vec<(Counter, i64)>,
     pub(crate) durability: Durability,
 }
 
-/// Checks the limits and encodes what is to be written.
+/// Checks the limits and encodes the records.
 pub(crate) fn prepare(commit: Commit, limits: &Limits, key_limit: usize) -> Result<Prepared> {
     check_limits(&commit, limits)?;
     let mut ops = Vec::with_capacity(commit.ops.len());
@@ -58,21 +58,21 @@ pub(crate) fn prepare(commit: Commit, limits: &Limits, key_limit: usize) -> Resu
     })
 }
 
-fn at(version: &Version) -> Wanted {
-    Wanted::At(version.as_number())
+fn at(version: &Version) -> Condition {
+    Condition::At(version.as_number())
 }
 
 fn prepare_op(op: Op) -> PreparedOp {
     let key = keys::record(op.key());
-    let (wanted, effect) = match &op {
-        Op::Create(draft) => (Wanted::Absent, write(&key, draft)),
-        Op::Put(draft) => (Wanted::Anything, write(&key, draft)),
+    let (condition, effect) = match &op {
+        Op::Create(draft) => (Condition::Absent, write(&key, draft)),
+        Op::Put(draft) => (Condition::Anything, write(&key, draft)),
         Op::Replace(draft, version) => (at(version), write(&key, draft)),
         Op::Delete(_, version) => (at(version), Effect::Delete),
-        Op::Remove(_) => (Wanted::Anything, Effect::Delete),
-        Op::Absent(_) => (Wanted::Absent, Effect::Nothing),
+        Op::Remove(_) => (Condition::Anything, Effect::Delete),
+        Op::Absent(_) => (Condition::Absent, Effect::Nothing),
     };
-    PreparedOp { key, wanted, effect }
+    PreparedOp { key, condition, effect }
 }
 
 fn write(key: &Bytes, draft: &Draft) -> Effect {

@@ -15,7 +15,7 @@ pub(crate) fn corrupt(key: &Key, why: &str) -> Error {
     Error::Corrupt(format!("the record {key} cannot be read: {why}"))
 }
 
-/// The tables that hold records, that of a known place first.
+/// The tables that hold records, the most likely one first.
 fn tables(is_queued: bool) -> [Table; 3] {
     match is_queued {
         true => [Table::Queue, Table::Records, Table::Listed],
@@ -23,8 +23,8 @@ fn tables(is_queued: bool) -> [Table; 3] {
     }
 }
 
-/// The value of a record. It is in one table only, so that a table which cannot be read does not matter if another one has
-/// it.
+/// The value of a record. It is in one table only, so a table that cannot be read does not matter if another one has
+/// the record.
 fn find(view: &dyn View, key: &[u8], is_queued: bool) -> std::result::Result<Option<Bytes>, EngineError> {
     let mut damage = None;
     for table in tables(is_queued) {
@@ -121,14 +121,14 @@ impl<E: OrderedKv> Core<E> {
             }
             page.more = found.more;
             page.next_due_ms = found.next_due_ms;
-            // Records that changed or broke since the index was asked make room for those behind them.
+            // Records that changed or broke since the index was queried make room for those behind them.
             if !found.more || page.records.len() >= query.limit {
                 return Ok(page);
             }
         }
     }
 
-    /// Takes a record out of its queue that cannot be read any more, until the store is opened again.
+    /// Takes an unreadable record out of its queue, until the store is opened again.
     fn set_aside(&self, item: &Item, why: &str) {
         self.counts.note_damaged(&item.key, why);
         let mut state = self.state.lock();
@@ -151,7 +151,7 @@ impl<E: OrderedKv> Core<E> {
         (found, relaxed)
     }
 
-    /// The record behind an item of the queue index, if it is still what the query asks for.
+    /// The record behind an item of the queue index, if it still matches the query.
     fn queued_record(&self, query: &DueQuery, key: &Bytes, value: Bytes) -> Option<Record> {
         let stored = match value::decode(value) {
             Ok(stored) => stored,
@@ -160,14 +160,14 @@ impl<E: OrderedKv> Core<E> {
                 return None;
             }
         };
-        if !is_wanted(query, &stored) {
+        if !matches(query, &stored) {
             return None;
         }
         Some(stored.into_record(keys::parse(key)?))
     }
 }
 
-fn is_wanted(query: &DueQuery, stored: &Stored) -> bool {
+fn matches(query: &DueQuery, stored: &Stored) -> bool {
     stored.place.as_ref().is_some_and(|place| {
         place.lane.name == query.lane
             && query.topics.matches(place.lane.topic.as_deref())

@@ -3,18 +3,18 @@
 use perennial_store::Limits;
 use std::time::Duration;
 
-/// How a [`KvStore`](crate::KvStore) behaves. The defaults suit nearly everyone.
+/// How a [`KvStore`](crate::KvStore) behaves. The defaults suit almost every use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// What one commit may hold. Tests set the limits of a cloud database here.
     pub limits: Limits,
-    /// How long relaxed commits may wait for a durable commit to share a write with.
+    /// How long relaxed commits may wait for a durable commit that shares their write.
     pub relaxed_delay: Duration,
     /// When more bytes than this wait to be written, relaxed commits wait too.
     pub max_waiting_bytes: usize,
-    /// How many records' versions are remembered so that a condition needs no read.
+    /// How many records' versions are cached, so that a condition needs no read.
     pub recent_records: usize,
-    /// How many signals a receiver may fall behind before it is told to look everywhere.
+    /// How many signals a receiver may fall behind before it gets [`Signal::Missed`](perennial_store::Signal::Missed).
     pub signal_capacity: usize,
 }
 

@@ -40,7 +40,7 @@ impl SharedMemory {
         Self::on_disk(&MemoryDisk::default(), Settings::with_limits(limits))
     }
 
-    /// The database on a disk that is there already. Handles of an earlier database on the same disk are fenced off.
+    /// The database on an existing disk. Handles of an earlier database on the same disk are fenced off.
     pub fn on_disk(disk: &MemoryDisk, settings: Settings) -> std::result::Result<Self, EngineError> {
         let signal_capacity = settings.signal_capacity;
         Ok(Self {
@@ -50,7 +50,7 @@ impl SharedMemory {
         })
     }
 
-    /// A new handle, as another process has it.
+    /// A new handle, as another process would have.
     pub fn open(&self) -> Arc<dyn Store> {
         Arc::new(Handle {
             store: Arc::clone(&self.store),
@@ -59,12 +59,12 @@ impl SharedMemory {
         })
     }
 
-    /// The store behind all handles: tests look past the handles with it.
+    /// The store behind all handles: lets tests bypass the handles.
     pub fn raw(&self) -> &Arc<MemoryStore> {
         &self.store
     }
 
-    /// What the database keeps, past the store: tests damage records and look for leftovers with it.
+    /// The disk of the database: lets tests damage records and find leftovers behind the store's back.
     pub fn disk(&self) -> &MemoryDisk {
         &self.disk
     }
@@ -73,7 +73,7 @@ impl SharedMemory {
 /// One handle of a [`SharedMemory`].
 struct Handle {
     store: Arc<MemoryStore>,
-    /// Tells of this handle's own commits alone: a database does not call on the others.
+    /// Signals this handle's own commits only: a database does not notify other processes.
     signals: SignalSender,
     closed: AtomicBool,
 }
@@ -136,7 +136,7 @@ impl Store for Handle {
     async fn due(&self, query: &DueQuery) -> Result<DuePage> {
         self.check()?;
         let page = self.store.due(query).await?;
-        // A database answers for what is ready; when the next record will be, only who wrote it knows.
+        // A database returns what is ready; when the next record is due, only its writer knows.
         Ok(DuePage {
             next_due_ms: None,
             ..page

@@ -1,4 +1,4 @@
-//! What a store holds in memory, all of it behind one mutex.
+//! The memory of a store, all of it behind one mutex.
 
 use crate::due::{DueIndex, Item};
 use crate::known::{Known, Recent};
@@ -11,21 +11,21 @@ use std::ops::Bound;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// Who waits for a commit's answer.
+/// Where the result of a commit is sent.
 pub(crate) type Ticket = oneshot::Sender<Result<()>>;
 
 /// A change of a record, as readers will see it.
 pub(crate) struct Change {
     pub(crate) key: Bytes,
-    /// What is there afterwards.
+    /// The record after the change.
     pub(crate) known: Option<Arc<Known>>,
-    /// Its place in a queue afterwards.
+    /// Its place in a queue after the change.
     pub(crate) item: Option<Arc<Item>>,
 }
 
 /// A commit whose conditions hold and whose place in the order is fixed.
 pub(crate) struct Accepted {
-    /// Its number: grows from commit to commit, and no version that it gave is higher.
+    /// Its number: grows from commit to commit, and is at least as high as every version it assigned.
     pub(crate) seq: u64,
     pub(crate) writes: Vec<Write>,
     pub(crate) changes: Vec<Change>,
@@ -47,7 +47,7 @@ pub(crate) struct Unwritten {
 #[derive(Clone)]
 pub(crate) struct Relaxed {
     pub(crate) seq: u64,
-    /// The value; `None` was deleted.
+    /// The value; `None` if the record was deleted.
     pub(crate) value: Option<Bytes>,
 }
 
@@ -73,7 +73,7 @@ impl Closed {
         }
     }
 
-    /// What the store reports of itself.
+    /// The health that the store reports.
     pub(crate) fn health(&self) -> Health {
         let outage = |why: &String| Outage {
             why: why.clone(),
@@ -97,7 +97,7 @@ impl Closed {
 pub(crate) struct State {
     pub(crate) last_version: u64,
     pub(crate) due: DueIndex,
-    /// Records of the queue table that could not be understood, so are not in `due`.
+    /// Records of the queue table that could not be decoded, so are not in `due`.
     pub(crate) damaged: HashSet<Bytes>,
     /// The totals that readers see.
     pub(crate) totals: Totals,
@@ -113,7 +113,7 @@ pub(crate) struct State {
     pub(crate) stopping: bool,
     /// How the committer finished, once it has.
     pub(crate) ended: Option<Result<()>>,
-    /// Who waits for the committer to finish.
+    /// The callers that wait for the committer to finish.
     pub(crate) closers: Vec<Ticket>,
 }
 
@@ -138,7 +138,7 @@ impl State {
     }
 
     /// Adds a commit to the group that is written next.
-    pub(crate) fn wait_for_group(&mut self, accepted: Accepted) {
+    pub(crate) fn enqueue(&mut self, accepted: Accepted) {
         for change in &accepted.changes {
             let unwritten = Unwritten {
                 seq: accepted.seq,
@@ -158,7 +158,7 @@ impl State {
         std::mem::take(&mut self.waiting)
     }
 
-    /// Lets readers see a relaxed commit before it is written.
+    /// Makes a relaxed commit visible before it is written.
     pub(crate) fn publish_early(&mut self, accepted: &mut Accepted) -> Vec<Lane> {
         let mut lanes = Vec::new();
         let mut values: HashMap<&Bytes, &Bytes> = HashMap::new();
@@ -181,7 +181,7 @@ impl State {
         lanes
     }
 
-    /// Lets readers see a commit that is written.
+    /// Makes a written commit visible.
     pub(crate) fn publish(&mut self, accepted: &Accepted, lanes: &mut Vec<Lane>) {
         for change in &accepted.changes {
             if self.unwritten.get(&change.key).is_some_and(|u| u.seq == accepted.seq) {
@@ -196,7 +196,7 @@ impl State {
             if relaxed_seq == accepted.seq {
                 self.relaxed.remove(&change.key);
             }
-            // What a later relaxed commit did to this record is seen already and must stay.
+            // A later relaxed change of this record is visible already and must stay.
             if !accepted.published && relaxed_seq < accepted.seq {
                 publish_place(&mut self.due, &mut self.damaged, change, lanes);
             }

@@ -1,4 +1,4 @@
-//! Counts of what a handle has done, for budgets and metrics.
+//! Counts of a handle's operations, for budgets and metrics.
 
 use crate::keys;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,7 +12,7 @@ pub struct Stats {
     pub commits_relaxed: u64,
     /// Batches that were written.
     pub groups: u64,
-    /// Times that the disk was asked to make everything durable.
+    /// Times that the disk was made to sync.
     pub syncs: u64,
     /// Point reads.
     pub gets: u64,
@@ -22,7 +22,7 @@ pub struct Stats {
     pub dues: u64,
     /// Pages of listings.
     pub lists: u64,
-    /// Stored values that could not be understood.
+    /// Stored values that could not be decoded.
     pub damaged: u64,
 }
 
@@ -58,7 +58,7 @@ impl Counts {
         }
     }
 
-    /// Notes a stored value that could not be understood. It stays where it is.
+    /// Counts and logs a stored value that could not be decoded. It stays where it is.
     pub(crate) fn note_damaged(&self, key: &[u8], why: &str) {
         add_one(&self.damaged);
         metrics::counter!("perennial_store_damaged_total").increment(1);

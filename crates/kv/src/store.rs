@@ -1,6 +1,6 @@
 //! The store over an engine.
 
-use crate::committer::{Core, answer, unknown_outcome};
+use crate::committer::{Core, outcome, unknown_outcome};
 use crate::prepare::prepare;
 use crate::state::{Accepted, Closed};
 use crate::stats::add_one;
@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 /// A [`Store`] over an ordered key-value engine, owned by this process.
 ///
-/// Dropping it finishes what was accepted and lets go of the engine before the drop returns.
+/// Dropping it finishes what was accepted and releases the engine before the drop returns.
 pub struct KvStore<E: OrderedKv> {
     core: Arc<Core<E>>,
     committer: Mutex<Option<JoinHandle<()>>>,
@@ -41,7 +41,7 @@ pub(crate) fn closed() -> Error {
 type Submitted = (Committed, Option<oneshot::Receiver<Result<()>>>);
 
 impl<E: OrderedKv> KvStore<E> {
-    /// Makes a store of an engine: reads its queue table and starts a new epoch.
+    /// Opens a store on an engine: reads its queue table and starts a new epoch.
     pub fn with_engine(engine: E, settings: Settings) -> std::result::Result<Self, EngineError> {
         let mut limits = settings.limits;
         limits.bytes_per_key = limits.bytes_per_key.min(engine.key_limit());
@@ -66,14 +66,14 @@ impl<E: OrderedKv> KvStore<E> {
         self.core.counts.snapshot()
     }
 
-    /// Gives a commit its place in the order. Everything that decides its fate happens here, in one go.
+    /// Gives a commit its place in the order. Everything that decides its outcome happens here, in one step.
     fn submit(&self, commit: Commit) -> Result<Submitted> {
         let prepared = prepare(commit, &self.limits, self.key_limit)?;
         let engine = self.core.engine.read();
         let engine = engine.as_ref().ok_or_else(closed)?;
         let mut state = self.core.state.lock();
         let (accepted, committed) = match state.accept(engine, prepared) {
-            // Reading tells first that another handle has taken over.
+            // A read is the first to notice that another handle has taken over.
             Err(Error::Fenced(why)) if state.closed.is_none() => {
                 self.core.stop_serving(&mut state, &EngineError::Fenced(why.clone()));
                 return Err(Error::Fenced(why));
@@ -101,7 +101,8 @@ impl<E: OrderedKv> KvStore<E> {
         Ok((committed, None))
     }
 
-    /// Leaves a commit to the committer. A relaxed one is seen at once and waits for nothing, unless too much waits.
+    /// Leaves a commit to the committer. A relaxed one is visible at once and does not wait, unless too much is
+    /// waiting.
     fn enqueue(
         &self,
         state: &mut crate::state::State,
@@ -118,7 +119,7 @@ impl<E: OrderedKv> KvStore<E> {
             lanes = state.publish_early(&mut accepted);
         }
         let was_idle = state.waiting.is_empty() || (receiver.is_some() && !state.waiting_urgent);
-        state.wait_for_group(accepted);
+        state.enqueue(accepted);
         if was_idle {
             self.core.wake.notify_one();
         }
@@ -126,7 +127,7 @@ impl<E: OrderedKv> KvStore<E> {
         receiver
     }
 
-    /// Waits until every relaxed commit that was answered is in the engine.
+    /// Waits until every relaxed commit that has returned is in the engine.
     async fn flush_relaxed(&self) -> Result<()> {
         let receiver = {
             let mut state = self.core.state.lock();
@@ -135,14 +136,14 @@ impl<E: OrderedKv> KvStore<E> {
             }
             let (ticket, receiver) = oneshot::channel();
             let seq = state.last_version;
-            state.wait_for_group(Accepted::barrier(seq, ticket));
+            state.enqueue(Accepted::barrier(seq, ticket));
             self.core.wake.notify_one();
             receiver
         };
-        answer(receiver).await
+        outcome(receiver).await
     }
 
-    /// Lets the committer finish; returns a receiver if it has not yet.
+    /// Tells the committer to finish; returns a receiver if it has not yet.
     fn stop(&self) -> std::result::Result<Result<()>, oneshot::Receiver<Result<()>>> {
         let mut state = self.core.state.lock();
         state.closed.get_or_insert(Closed::ByOwner);
@@ -208,7 +209,7 @@ impl<E: OrderedKv> Store for KvStore<E> {
     async fn commit(&self, commit: Commit) -> Result<Committed> {
         let (committed, receiver) = self.submit(commit)?;
         if let Some(receiver) = receiver {
-            answer(receiver).await?;
+            outcome(receiver).await?;
         }
         Ok(committed)
     }
@@ -260,7 +261,7 @@ impl<E: OrderedKv> Store for KvStore<E> {
         }
         match self.stop() {
             Ok(outcome) => outcome,
-            Err(receiver) => answer(receiver).await,
+            Err(receiver) => outcome(receiver).await,
         }
     }
 }

@@ -25,10 +25,10 @@ const NAME: u8 = 18;
 const PARENT: u8 = 19;
 const CREATED: u8 = 20;
 const COMPLETED: u8 = 21;
-/// Tags from here on change the meaning of a record: a reader that does not know one must not guess.
+/// Tags from here on change the meaning of a record: a reader that does not know one must refuse the record.
 const MUST_KNOW: u8 = 128;
 
-/// A record's value, read back.
+/// A decoded value of a record.
 pub(crate) struct Stored {
     pub(crate) version: u64,
     pub(crate) place: Option<Place>,
@@ -87,7 +87,7 @@ pub(crate) fn set_version(value: &mut BytesMut, version: u64) {
     }
 }
 
-/// The version of a value, for which the rest need not be read.
+/// The version of a value, without decoding the rest.
 pub(crate) fn version(value: &[u8]) -> Option<u64> {
     if value.first() != Some(&FORMAT) {
         return None;
@@ -95,7 +95,7 @@ pub(crate) fn version(value: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(value.get(VERSION_AT)?.try_into().ok()?))
 }
 
-/// Reads a value back, or says why it cannot.
+/// Decodes a value, or says why it cannot.
 pub(crate) fn decode(mut value: Bytes) -> Result<Stored, String> {
     let version = version(&value).ok_or_else(|| match value.first() {
         Some(&format) if format != FORMAT => format!("it has format {format}, this program reads format {FORMAT}"),

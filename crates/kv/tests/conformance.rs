@@ -63,7 +63,7 @@ mod with_the_limits_of_a_cloud_database {
     perennial_store::conformance_tests!(Factory::with(Settings::CLOUD_LIMITS));
 }
 
-/// Handles of one database, each of which may be closed while others go on.
+/// Handles of one database, each of which may be closed while the others work on.
 struct Shared {
     disk: MemoryDisk,
     database: Mutex<SharedMemory>,

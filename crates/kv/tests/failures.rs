@@ -1,4 +1,4 @@
-//! Disks fail, powers fail, handles are taken over.
+//! Disks fail, the power fails, another handle takes over.
 
 #![allow(clippy::unwrap_used)]
 
@@ -62,7 +62,7 @@ fn a_failed_write_is_an_unknown_outcome_and_the_end_of_the_handle() {
         .now_or_never()
         .unwrap()
         .unwrap();
-    assert_eq!(seen.records.len(), 1, "what was not written is not seen");
+    assert_eq!(seen.records.len(), 1, "a commit that was not written is not visible");
     drop(store);
     disk.crash();
     let store = open(&disk);
@@ -71,7 +71,7 @@ fn a_failed_write_is_an_unknown_outcome_and_the_end_of_the_handle() {
 }
 
 #[test]
-fn a_commit_that_broke_the_store_stays_unknown_when_it_is_tried_again() {
+fn a_commit_that_broke_the_store_stays_unknown_when_it_is_retried() {
     let disk = MemoryDisk::default();
     let store = Arc::new(open(&disk));
     let patient = RetryStore::new(store.clone(), SystemClock::shared(), Duration::from_secs(4));
@@ -103,7 +103,7 @@ fn a_store_reports_the_first_failure_and_its_end() {
 }
 
 #[test]
-fn a_crash_takes_back_relaxed_commits_but_no_durable_one_and_nothing_before_it() {
+fn a_crash_undoes_relaxed_commits_but_no_durable_one_and_nothing_before_it() {
     let disk = MemoryDisk::default();
     let store = open(&disk);
     for commit in [put("a").relaxed(), put("b"), put("c").relaxed(), put("a").relaxed()] {
@@ -116,7 +116,7 @@ fn a_crash_takes_back_relaxed_commits_but_no_durable_one_and_nothing_before_it()
     assert!(get("a").is_some() && get("b").is_some() && get("c").is_none());
     assert_ne!(get("a").unwrap().version, before, "the second write of a is gone");
     let committed = store.commit(put("a")).now_or_never().unwrap().unwrap();
-    assert_ne!(committed.version(0), Some(&before), "and its version never returns");
+    assert_ne!(committed.version(0), Some(&before), "and its version is never reused");
 }
 
 #[test]

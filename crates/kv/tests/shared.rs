@@ -1,4 +1,4 @@
-//! One database, many handles: what one does the others see, and nothing else connects them.
+//! One database, many handles: each sees the commits of the others, and nothing else connects them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -55,7 +55,7 @@ async fn closing_a_handle_closes_no_other() {
 }
 
 #[tokio::test]
-async fn signals_tell_of_the_handle_s_own_commits_alone() {
+async fn a_handle_signals_its_own_commits_only() {
     let database = database();
     let (one, other) = (database.open(), database.open());
     let (mut own, mut foreign) = (one.signals(), other.signals());
@@ -75,5 +75,5 @@ async fn it_has_the_properties_of_a_database_in_the_cloud() {
         .await
         .unwrap();
     let page = handle.due(&DueQuery::new(&WORK, 5, 10)).await.unwrap();
-    assert_eq!(page.next_due_ms, None, "nobody tells when the next record is ready");
+    assert_eq!(page.next_due_ms, None, "the time of the next record is unknown");
 }

@@ -1,4 +1,4 @@
-//! The committer thread, on an engine that a test can hold up and break.
+//! The committer thread, on an engine that a test can block and break.
 
 #![allow(clippy::unwrap_used)]
 
@@ -92,7 +92,7 @@ async fn a_durable_commit_is_not_seen_before_it_is_written_and_a_relaxed_one_is(
     let again = store.commit(create("durable")).now_or_never().unwrap();
     assert!(
         matches!(again, Err(Error::Conflict { .. })),
-        "what is accepted is checked against: {again:?}"
+        "conditions are checked against accepted commits: {again:?}"
     );
     drop(shut);
     durable.await.unwrap();
@@ -114,13 +114,13 @@ async fn commits_that_wait_are_one_group_and_one_sync() {
     for outcome in join_all(commits).await {
         outcome.unwrap();
     }
-    // The first may have been on its way before the others came.
+    // The first may have been under way before the others came.
     let stats = store.stats();
     assert!(stats.groups <= 2 && stats.syncs == stats.groups, "{stats:?}");
 }
 
 #[tokio::test]
-async fn when_a_write_fails_everyone_is_answered_and_nobody_is_fooled() {
+async fn when_a_write_fails_every_waiting_commit_gets_an_error() {
     let factory = Factory::default();
     let store = factory.open();
     store.commit(create("before")).await.unwrap();

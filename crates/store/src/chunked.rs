@@ -1,4 +1,4 @@
-//! A store without byte limits to speak of, over one that has them.
+//! A store that takes large bodies, over one that does not: it stores them in chunks.
 
 mod chunks;
 mod plan;
@@ -19,39 +19,39 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How many bytes a record, and a commit, may have.
+/// The largest size of a record, and of a commit.
 const BYTES: usize = 64 * 1024 * 1024;
-/// How long staged parts are left alone, unless [`ChunkedStore::staging`] says otherwise.
+/// How long staged chunks are kept, unless [`ChunkedStore::staging`] says otherwise.
 const STAGING: Duration = Duration::from_secs(10 * 60);
-/// Parts that are in use are looked at no more rarely than this.
+/// Chunks that are in use are checked at least this often.
 const LONGEST_WAIT_MS: u64 = 24 * 60 * 60 * 1000;
-/// How often a commit is staged, or a read made again, when others come in between each time.
+/// How often a commit is staged, or a read repeated, when other writers interfere each time.
 const TRIES: usize = 8;
 
 /// Takes bodies and commits of up to 64 MB on a store that takes far less.
 ///
 /// A body that is too large for its record, or that makes the commit too large, is *spilled*: it is first written in
-/// slices under `part/…` in the same partition, invisible to who reads the record, and the commit itself holds a
-/// small pointer in its place. The commit makes everything real at once. Who reads the record gets the body; versions, queues
-/// and listings are those of the record. A store whose own limits are as wide is passed through at no cost.
+/// chunks under `part/…` in the same partition, invisible to readers of the record, and the commit itself holds a small
+/// pointer in its place. The commit makes everything visible at once. A reader of the record gets the body; versions,
+/// queues and listings are those of the record. A store whose own limits are as wide is passed through at no cost.
 ///
-/// Put it above [`RetryStore`](crate::RetryStore), so that every write of slices is patient by itself.
+/// Put it above [`RetryStore`](crate::RetryStore), so that every write of chunks is retried by itself.
 ///
 /// # What is left behind
 ///
-/// Slices of a commit that never came, or of a record that was overwritten or deleted, are garbage. Each set of slices has
-/// an manifest in the queue [`chunk_lane`]; hand its key to [`ChunkedStore::sweep`] when it is due, and the set is deleted if no
-/// record refers to it. Until then slices are seen by scans of a whole partition, so that who deletes a
-/// partition deletes them too. No caller may write ids under `part`.
+/// The chunks of a commit that never came, or of a record that was overwritten or deleted, are garbage. Each set of
+/// chunks has a manifest in the queue [`chunk_lane`]; pass its key to [`ChunkedStore::sweep`] when it is due, and the
+/// set is deleted if no record refers to it. Until then scans of a whole partition return the chunks, so that deleting
+/// a partition deletes them too. No caller may write ids under `part`.
 ///
-/// # Why a sweep never takes what is needed
+/// # Why a sweep never deletes chunks in use
 ///
-/// The commit that writes the pointer also rewrites its manifest at the version at which it was staged, and a sweep deletes or
-/// rewrites the manifest before anything else, at the version that it looked at. Of the two only one succeeds; a commit that
-/// loses stages again. Where a commit already has as many operations as the store takes, there is no room for that condition:
-/// then a set is safe because it is left alone for ten minutes and a commit that comes later than half of that stages
-/// again. What remains is a commit of a full number of operations that takes effect more than five minutes after it was sent, or clocks that
-/// are further apart than that.
+/// The commit that writes the pointer also rewrites its manifest at the version at which it was staged, and a sweep
+/// first deletes or rewrites the manifest at the version that it read. Only one of the two succeeds; a commit that
+/// loses stages again. Where a commit already has as many operations as the store takes, there is no room for that
+/// condition. Then a set is safe because it is kept for ten minutes, and a commit that is made later than half of that
+/// stages again. What remains is a commit with the full number of operations that takes effect more than five minutes
+/// after it was sent, or clocks that are further apart than that.
 ///
 /// # What differs from a plain store
 ///
@@ -67,8 +67,8 @@ pub struct ChunkedStore {
 }
 
 impl ChunkedStore {
-    /// Wraps a store. The nonce names what this handle stages: a random number, so that no other handle of the same data
-    /// has it.
+    /// Wraps a store. The nonce names what this handle stages: a random number, so that no other handle of the same
+    /// data has it.
     pub fn new(inner: Arc<dyn Store>, clock: Arc<dyn Clock>, nonce: u64) -> Self {
         let limits = inner.limits();
         let chunked = Self {
@@ -82,7 +82,7 @@ impl ChunkedStore {
         chunked.staging(STAGING)
     }
 
-    /// The same store, leaving staged parts alone for so long; ten minutes unless set.
+    /// The same store, keeping staged chunks for this long; ten minutes unless set.
     #[must_use]
     pub fn staging(mut self, staging: Duration) -> Self {
         let longest = LONGEST_WAIT_MS;
@@ -90,11 +90,11 @@ impl ChunkedStore {
         self
     }
 
-    /// Like [`due`](Store::due), but bodies that are stored in parts are left empty: who only wants to know what is there
-    /// should not pay for more.
+    /// Like [`due`](Store::due), but bodies that are stored in chunks are left empty, for callers that only need to
+    /// know which records there are.
     pub async fn due_inline(&self, query: &DueQuery) -> Result<DuePage> {
         let mut page = self.inner.due(query).await?;
-        if !self.is_idle() {
+        if !self.is_passthrough() {
             for record in &mut page.records {
                 if !matches!(pointer::Pointer::decode(&record.key, &record.body), Ok(None)) {
                     record.body = bytes::Bytes::new();
@@ -104,13 +104,13 @@ impl ChunkedStore {
         Ok(page)
     }
 
-    /// Whether the store below takes as much by itself.
-    fn is_idle(&self) -> bool {
+    /// Whether the store below takes as much by itself, so that nothing is ever spilled.
+    fn is_passthrough(&self) -> bool {
         self.limits.bytes_per_record >= BYTES && self.limits.bytes_per_commit >= BYTES
     }
 
-    /// Counts one more body that is spilled.
-    fn count(&self) -> u64 {
+    /// The number of the next body that is spilled.
+    fn next_number(&self) -> u64 {
         self.spilled.fetch_add(1, Ordering::Relaxed)
     }
 }
@@ -118,7 +118,7 @@ impl ChunkedStore {
 #[async_trait]
 impl Store for ChunkedStore {
     fn limits(&self) -> Limits {
-        if self.is_idle() {
+        if self.is_passthrough() {
             return self.limits;
         }
         Limits {
@@ -137,39 +137,40 @@ impl Store for ChunkedStore {
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed> {
-        if self.is_idle() {
+        if self.is_passthrough() {
             return self.inner.commit(commit).await;
         }
         plan::check(&commit, &self.limits)?;
-        let leaving = plan::leaving(&commit, &self.limits)?;
-        if leaving.is_empty() {
+        let spilling = plan::spilling(&commit, &self.limits)?;
+        if spilling.is_empty() {
             return self.inner.commit(commit).await;
         }
         for _ in 0..TRIES {
-            if let Some(committed) = self.spill(&commit, &leaving).await? {
+            if let Some(committed) = self.spill(&commit, &spilling).await? {
                 return Ok(committed);
             }
         }
-        let why = format!("a commit was staged {TRIES} times, and each time its parts were gone or too old at the end");
+        let why =
+            format!("a commit was staged {TRIES} times, and each time its chunks were gone or too old at the end");
         Err(Error::Unavailable(why))
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {
-        match self.is_idle() {
+        match self.is_passthrough() {
             true => self.inner.get(key).await,
             false => self.get_whole(key).await,
         }
     }
 
     async fn scan(&self, query: &ScanQuery) -> Result<ScanPage> {
-        match self.is_idle() || query.keys_only {
+        match self.is_passthrough() || query.keys_only {
             true => self.inner.scan(query).await,
             false => self.scan_whole(query).await,
         }
     }
 
     async fn due(&self, query: &DueQuery) -> Result<DuePage> {
-        match self.is_idle() {
+        match self.is_passthrough() {
             true => self.inner.due(query).await,
             false => self.due_whole(query).await,
         }
@@ -185,7 +186,7 @@ impl Store for ChunkedStore {
 
     async fn list_records(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<RecordPage> {
         let mut page = self.inner.list_records(filter, after, limit).await?;
-        if !self.is_idle() {
+        if !self.is_passthrough() {
             let mut records = Vec::with_capacity(page.records.len());
             for record in page.records {
                 match pointer::Pointer::decode(&record.key, &record.body) {

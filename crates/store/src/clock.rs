@@ -1,4 +1,4 @@
-//! Time, as something that is handed in.
+//! The clock, passed in as a dependency.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -7,10 +7,10 @@ use crate::on_one_runtime;
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-/// A time that does not come, for sleeps that end beyond what a machine can count.
+/// Stands for "never", where a sleep would end later than the machine can represent.
 const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
 
-/// The source of time. Nothing in perennial asks the machine directly, so that a simulation can own time.
+/// The source of time. Nothing in perennial reads the machine's clock directly, so that a simulation can control time.
 #[async_trait]
 pub trait Clock: Send + Sync + 'static {
     /// Milliseconds since the Unix epoch.
@@ -19,8 +19,9 @@ pub trait Clock: Send + Sync + 'static {
     /// Returns after this long.
     async fn sleep(&self, duration: Duration);
 
-    /// Whether a sleep may begin on one tokio runtime and end on another, after the first has ended. Only then can work that
-    /// was under way on a runtime be finished elsewhere; the time of a simulation is bound to its runtime, and ends with it.
+    /// Whether a sleep may begin on one tokio runtime and end on another, after the first has ended. Only then can work
+    /// that was under way on a runtime be finished elsewhere. The time of a simulation is bound to its runtime and ends
+    /// with it.
     fn outlives_runtime(&self) -> bool {
         false
     }
@@ -31,7 +32,7 @@ pub trait Clock: Send + Sync + 'static {
 pub struct SystemClock;
 
 impl SystemClock {
-    /// The machine's clock, as most callers hold it.
+    /// The machine's clock, in the form that most callers hold.
     pub fn shared() -> Arc<dyn Clock> {
         Arc::new(Self)
     }
@@ -49,7 +50,7 @@ impl Clock for SystemClock {
     async fn sleep(&self, duration: Duration) {
         let now = Instant::now();
         let until = now.checked_add(duration).unwrap_or_else(|| now + FAR);
-        // A timer belongs to the runtime where it was made, and dies with it.
+        // A timer belongs to the runtime on which it was created, and dies with it.
         while on_one_runtime(tokio::time::sleep_until(until)).await.is_none() {}
     }
 

@@ -1,4 +1,4 @@
-//! What a commit asks for and what it returns.
+//! What a commit requests and what it returns.
 
 use crate::{Counter, Draft, Key, Version};
 
@@ -7,20 +7,20 @@ use crate::{Counter, Draft, Key, Version};
 pub enum Op {
     /// Write a record that must not exist.
     Create(Draft),
-    /// Write a record whatever was there.
+    /// Write a record, whether or not there is one already.
     Put(Draft),
-    /// Write a record over the one that is at this version.
+    /// Replace the record that is at this version.
     Replace(Draft, Version),
-    /// Delete a record that is at this version.
+    /// Delete the record that is at this version.
     Delete(Key, Version),
-    /// Delete a record if it is there.
+    /// Delete a record if there is one.
     Remove(Key),
-    /// Change nothing, but fail the commit if there is such a record.
+    /// Change nothing, but fail the commit if the record exists.
     Absent(Key),
 }
 
 impl Op {
-    /// The key that this operation is about.
+    /// The key of the record that this operation concerns.
     pub fn key(&self) -> &Key {
         match self {
             Op::Create(draft) | Op::Put(draft) | Op::Replace(draft, _) => &draft.key,
@@ -28,7 +28,7 @@ impl Op {
         }
     }
 
-    /// What this operation writes, if it writes.
+    /// The record that this operation writes, if it writes one.
     pub fn draft(&self) -> Option<&Draft> {
         match self {
             Op::Create(draft) | Op::Put(draft) | Op::Replace(draft, _) => Some(draft),
@@ -37,25 +37,26 @@ impl Op {
     }
 }
 
-/// When a commit is answered.
+/// When a commit returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// When it survives a power cut.
+    /// Once it survives a power cut.
     #[default]
     Durable,
-    /// When it is ordered before every later commit. A crash may take it back, but never without taking back
-    /// every later commit too. Stores that are shared by many processes treat it as [`Durability::Durable`].
+    /// Once it is ordered before every later commit. A crash may undo it, but never without undoing every later commit
+    /// too. Stores that are shared by many processes treat it as [`Durability::Durable`].
     Relaxed,
 }
 
 /// Operations that all happen or none does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Commit {
-    /// The operations; on most stores all in one partition, see [`crate::Limits::partitions_per_commit`].
+    /// The operations. On most stores all of them must be in one partition, see
+    /// [`crate::Limits::partitions_per_commit`].
     pub ops: Vec<Op>,
     /// Totals to add to.
     pub counters: Vec<(Counter, i64)>,
-    /// When to answer.
+    /// When to return.
     pub durability: Durability,
 }
 
@@ -65,14 +66,14 @@ impl Commit {
         Self { ops, ..Self::default() }
     }
 
-    /// The same commit, answered as soon as it is ordered.
+    /// The same commit, returning as soon as it is ordered.
     #[must_use]
     pub fn relaxed(mut self) -> Self {
         self.durability = Durability::Relaxed;
         self
     }
 
-    /// The same commit, adding to a total.
+    /// The same commit, also adding to a total.
     #[must_use]
     pub fn count(mut self, counter: Counter, delta: i64) -> Self {
         if delta != 0 {
@@ -82,19 +83,19 @@ impl Commit {
     }
 }
 
-/// What a commit made.
+/// The result of a commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Committed {
-    /// For each operation the version that it wrote. `None` where it wrote nothing; also where it did, if the reply was lost
-    /// and somebody has written over it before anybody looked.
+    /// For each operation the version that it wrote. `None` where it wrote nothing; also where the reply was lost and
+    /// another commit had overwritten the record before it could be read back.
     pub versions: Vec<Option<Version>>,
-    /// Whether this was found out after the reply was lost, and by nothing but that the records are gone which were to be
-    /// deleted. On a shared store another process may have deleted them.
+    /// Whether the reply was lost and the only evidence for the commit is that the records it was to delete are gone.
+    /// On a shared store another process may have deleted them.
     pub inferred: bool,
 }
 
 impl Committed {
-    /// A commit that was answered, with the versions that its operations wrote.
+    /// The result of a commit whose reply arrived, with the versions that its operations wrote.
     pub fn of(versions: Vec<Option<Version>>) -> Self {
         Self {
             versions,

@@ -1,4 +1,4 @@
-//! Asking for work that is ready.
+//! Queries for ready work.
 
 use crate::{Lane, Order, Record, SlotSet};
 use std::borrow::Cow;
@@ -33,20 +33,20 @@ impl Topics {
     }
 }
 
-/// A question for ready work.
+/// A query for ready work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueQuery {
     /// The queue.
     pub lane: Cow<'static, str>,
     /// Its topics.
     pub topics: Topics,
-    /// The slots to look in.
+    /// The slots to search.
     pub slots: SlotSet,
-    /// Records due at or before this time are ready. `u64::MAX` takes all, ready or not.
+    /// Records due at or before this time are ready. `u64::MAX` matches all, ready or not.
     pub until_ms: u64,
-    /// Only what arrived after this, to page on.
+    /// Only records that arrived after this one, for paging.
     pub after: Option<Order>,
-    /// At most so many records.
+    /// The largest number of records to return.
     pub limit: usize,
 }
 
@@ -76,7 +76,7 @@ pub struct DuePage {
 }
 
 impl DuePage {
-    /// The order of the last record: where the next page begins.
+    /// The order of the last record: the `after` of the next page.
     pub fn end(&self) -> Option<Order> {
         let last = self.records.last()?;
         Some(last.place.as_ref()?.order)

@@ -1,11 +1,11 @@
-//! Why a store could not do what it was asked: a closed set, so that an engine can handle each.
+//! Why a store could not do what was requested: a closed set, so that an engine can handle each case.
 
 use std::time::Duration;
 
-/// Shorthand for results of stores.
+/// Shorthand for the results of stores.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an operation's condition did not hold.
+/// Why the condition of an operation did not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConflictReason {
     /// The record exists and must not.
@@ -30,16 +30,16 @@ impl std::fmt::Display for ConflictReason {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A condition did not hold; nothing of the commit happened.
+    /// A condition did not hold; the commit changed nothing.
     #[error("operation {op} of the commit did not apply: {reason}")]
     Conflict {
-        /// Which operation, counted from 0.
+        /// The index of the operation, from 0.
         op: usize,
         /// Why.
         reason: ConflictReason,
     },
-    /// The server asks for a pause; nothing happened.
-    #[error("the store asks to wait {} ms before the next request", .retry_after.as_millis())]
+    /// The server demands a pause; nothing happened.
+    #[error("the store demands a wait of {} ms before the next request", .retry_after.as_millis())]
     Throttled {
         /// How long to wait.
         retry_after: Duration,
@@ -47,7 +47,7 @@ pub enum Error {
     /// The store cannot be reached or cannot work now; nothing happened.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
-    /// The reply was lost: the commit may have happened or not. Only reading tells.
+    /// The reply was lost: the commit may have happened or not. Only reading the records can tell.
     #[error("the outcome of the commit is unknown: {0}")]
     UnknownOutcome(String),
     /// More operations or bytes than one commit or record may have; nothing happened.
@@ -66,7 +66,7 @@ pub enum Error {
     /// This handle was closed, or broke for good; nothing happened, and only opening the store again helps.
     #[error("this handle of the store takes no more requests: {0}")]
     Closed(String),
-    /// Stored bytes could not be understood.
+    /// Stored bytes could not be decoded.
     #[error("stored data is damaged or from another version: {0}")]
     Corrupt(String),
     /// The commit breaks a rule of the contract; nothing happened.
@@ -75,7 +75,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same request may succeed if it is made again later.
+    /// Whether the same request may succeed if it is repeated later.
     pub fn is_transient(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! A handle on a store that outlives its breaking: the store is opened again, as a new generation.
+//! A handle that survives the failure of its store: the store is opened again, as a new generation.
 
 use crate::{Clock, Error, Health, Outage, Result, Sharing, Store};
 use futures::future::BoxFuture;
@@ -8,23 +8,25 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tracing::{info, warn};
 
-/// Opens a store. It is called again after the store broke, once its earlier generation has let go of everything.
+/// Opens a store. It is called again after the store broke, once the earlier generation has released everything it
+/// held.
 pub type Opener = Box<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Store>>> + Send + Sync>;
 
 /// One opening of a store.
 #[derive(Clone)]
 pub struct Generation {
-    /// Counts openings, from 0 on.
+    /// The number of this opening, from 0.
     pub number: u64,
-    /// The store. Once it broke it refuses everything, for ever: what was begun on one generation cannot write to a later one.
+    /// The store. Once broken, it refuses every request for good: work that began on one generation cannot write to a
+    /// later one.
     pub store: Arc<dyn Store>,
 }
 
 /// A handle on a store that is opened again after it broke.
 ///
 /// A store that broke stays broken: its memory may differ from its disk. The handle opens the store anew, with a new
-/// epoch and with nothing remembered. Engines ask for the [`working`](Self::working) generation with every call, and start
-/// afresh when it is another one. Nothing happens in the background: whoever needs the store drives its opening, with
+/// epoch and empty memory. Engines request the [`working`](Self::working) generation on every call, and start afresh
+/// when it has changed. Nothing happens in the background: the callers that need the store drive its opening, with
 /// increasing waits between failed attempts.
 pub struct StoreHandle {
     opener: Option<Opener>,
@@ -32,7 +34,7 @@ pub struct StoreHandle {
     current: Mutex<Generation>,
     reopening: tokio::sync::Mutex<Attempts>,
     last_failure: Mutex<Option<String>>,
-    /// Why the current generation was given up by its user.
+    /// Why the user of the current generation gave it up.
     given_up: Mutex<Option<Outage>>,
     closed: AtomicBool,
     changed: Notify,
@@ -49,7 +51,7 @@ struct Attempts {
 
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// A store that breaks sooner than this after it was opened has not recovered: the waits go on growing.
+/// A store that breaks sooner than this after it was opened has not recovered: the waits keep growing.
 const RECOVERED_MS: u64 = 30_000;
 
 impl Attempts {
@@ -65,12 +67,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl StoreHandle {
-    /// A handle on a store that is never opened again.
+    /// A handle on a store that is not opened again after a failure.
     pub fn fixed(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         Self::new(store, None, clock)
     }
 
-    /// A handle on a store that `opener` has opened and opens again after it broke.
+    /// A handle on a store that `opener` has opened, and opens again after a failure.
     pub fn reopening(store: Arc<dyn Store>, opener: Opener, clock: Arc<dyn Clock>) -> Self {
         Self::new(store, Some(opener), clock)
     }
@@ -97,7 +99,7 @@ impl StoreHandle {
         lock(&self.current).clone()
     }
 
-    /// Whether the store is opened again when it broke.
+    /// Whether the store is opened again after it broke.
     pub fn can_reopen(&self) -> bool {
         self.opener.is_some() && !self.closed.load(Ordering::Acquire)
     }
@@ -121,7 +123,7 @@ impl StoreHandle {
         }
     }
 
-    /// Waits until the store takes no more requests, and tells why.
+    /// Waits until the store takes no more requests, and returns why.
     pub async fn stopped(&self) -> Health {
         loop {
             let changed = self.changed.notified();
@@ -136,7 +138,7 @@ impl StoreHandle {
         }
     }
 
-    /// The generation that works now. If the store broke it is opened again, and waited for until `deadline_ms`.
+    /// The generation that works now. A store that broke is opened again; the call waits for that until `deadline_ms`.
     pub async fn working(&self, deadline_ms: u64) -> Result<Generation> {
         loop {
             let current = self.current();
@@ -157,7 +159,8 @@ impl StoreHandle {
                 self.sleep_until(deadline_ms).await;
                 return Err(self.away());
             }
-            // The lock is held while waiting: one caller waits for the time of the next attempt, the others for that caller.
+            // The lock is held while waiting: one caller waits for the time of the next attempt, the others wait for
+            // that caller.
             self.sleep_until(attempts.next_ms).await;
             self.check()?;
             match self.attempt(&mut attempts, &current).await {
@@ -167,7 +170,7 @@ impl StoreHandle {
         }
     }
 
-    /// Opens a store that broke now, without waiting for the time of the next attempt.
+    /// Reopens a broken store now, without waiting for the time of the next attempt.
     pub async fn reopen_now(&self) -> Result<Generation> {
         let mut attempts = self.reopening.lock().await;
         let current = self.current();
@@ -178,7 +181,7 @@ impl StoreHandle {
         self.attempt(&mut attempts, &current).await
     }
 
-    /// Gives a generation up that its user could not start on: the next call opens the store again.
+    /// Gives up a generation on which its user could not start: the next call opens the store again.
     pub async fn give_up(&self, generation: &Generation, why: &Error) {
         *lock(&self.given_up) = Some(Outage {
             why: why.to_string(),
@@ -187,7 +190,7 @@ impl StoreHandle {
         generation.store.close().await.ok();
     }
 
-    /// Begins to close the store for good: it is not opened again. Returns whether this is the first call.
+    /// Begins to close the store for good: it is not opened again. Returns whether this is the first such call.
     pub fn begin_close(&self) -> bool {
         let is_first = !self.closed.swap(true, Ordering::AcqRel);
         self.changed.notify_waiters();
@@ -200,7 +203,7 @@ impl StoreHandle {
         self.current().store.close().await
     }
 
-    /// Fails if the store does not come back.
+    /// Fails if the store will not come back.
     fn check(&self) -> Result<()> {
         match self.health() {
             Health::Fenced(outage) => Err(Error::Fenced(outage.why)),
@@ -229,7 +232,7 @@ impl StoreHandle {
             attempts.failed = 0;
         }
         attempts.failed += 1;
-        // How the broken generation ends does not matter, but it must have let go of its files.
+        // How closing the broken generation ends does not matter, but it must have released its files.
         broken.store.close().await.ok();
         let opened = opener().await.and_then(|store| follows(store, broken));
         let now_ms = self.clock.now_ms();
@@ -258,7 +261,7 @@ impl StoreHandle {
     }
 }
 
-/// Fails if a store is not a later opening of the one that broke, as when another disk was mounted in its place.
+/// Fails if `store` is not a later opening of the one that broke, as when another disk was mounted in its place.
 fn follows(store: Arc<dyn Store>, broken: &Generation) -> Result<Arc<dyn Store>> {
     if store.sharing() == Sharing::Exclusive && store.epoch() <= broken.store.epoch() {
         let why = "what is there now is not the store that broke, or an older copy of it";

@@ -19,9 +19,10 @@ pub enum Health {
     /// It does.
     #[default]
     Working,
-    /// A write failed. Nobody knows how much of it is stored, so the store takes no more commits until it is opened again.
+    /// A write failed. How much of it is stored is unknown, so the store takes no more commits until it is opened
+    /// again.
     Broken(Outage),
-    /// Another process has taken over. The store does not come back by itself.
+    /// Another process has taken over. The store does not recover by itself.
     Fenced(Outage),
     /// Its owner closed it.
     Closed,
@@ -45,17 +46,17 @@ impl fmt::Display for Health {
     }
 }
 
-/// Tells the health of a store, and waits for its end.
+/// Reports the health of a store, and waits for it to stop.
 #[derive(Clone, Debug)]
 pub struct HealthWatch(Option<watch::Receiver<Health>>);
 
 impl HealthWatch {
-    /// The watch of a store that cannot break: [`HealthWatch::stopped`] waits for ever.
+    /// The watch of a store that cannot break: [`HealthWatch::stopped`] never returns.
     pub fn always_working() -> Self {
         Self(None)
     }
 
-    /// The health of the store now.
+    /// The current health of the store.
     pub fn now(&self) -> Health {
         self.0
             .as_ref()
@@ -67,7 +68,7 @@ impl HealthWatch {
         self.0.as_ref().is_none_or(|receiver| receiver.borrow().is_working())
     }
 
-    /// Waits until the store takes no more requests, and tells why.
+    /// Waits until the store takes no more requests, and returns why.
     pub async fn stopped(&mut self) -> Health {
         let Some(receiver) = &mut self.0 else {
             return std::future::pending().await;

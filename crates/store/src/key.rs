@@ -1,11 +1,11 @@
-//! Names: partitions, record ids, and the two together.
+//! Names: partitions, record ids, and keys made of both.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// The unit of atomicity, named by any string: quotes, slashes, line ends, emoji, a kilobyte of them.
+/// The unit of atomicity, named by any string: with quotes, slashes, line ends or emoji, a kilobyte long.
 ///
-/// Stores encode the name as their database needs it; no caller ever escapes.
+/// Stores encode the name as their database needs it; callers never escape it.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Partition(Arc<str>);
 
@@ -46,12 +46,12 @@ impl fmt::Display for Partition {
 pub struct RecordId(Arc<str>);
 
 impl RecordId {
-    /// Takes a complete id as it was returned by a store.
+    /// Wraps a complete id that a store returned.
     pub fn from_raw(id: impl Into<Arc<str>>) -> Self {
         Self(id.into())
     }
 
-    /// The id of a record that is the only one of its kind, and the start of every id of that kind.
+    /// The id of a record that is the only one of its kind, and the prefix of every id of that kind.
     pub fn of(kind: &str) -> Self {
         Self(kind.into())
     }
@@ -62,13 +62,13 @@ impl RecordId {
         Self(format!("{}/{n:016x}", self.0).into())
     }
 
-    /// This id followed by any text.
+    /// This id followed by a text.
     #[must_use]
     pub fn text(&self, text: &str) -> Self {
         Self(format!("{}/{text}", self.0).into())
     }
 
-    /// What follows `parent/` in this id, if it starts so.
+    /// The rest of this id after `parent/`, if it starts with that.
     pub fn below(&self, parent: &RecordId) -> Option<&str> {
         self.0.strip_prefix(parent.as_str())?.strip_prefix('/')
     }
@@ -101,7 +101,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// Puts the two together.
+    /// The key of a record in a partition.
     pub fn new(partition: Partition, id: RecordId) -> Self {
         Self { partition, id }
     }

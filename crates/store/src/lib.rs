@@ -1,6 +1,9 @@
-//! The narrow waist of perennial: what every store must do, and nothing of what is built on it.
+//! The store contract of perennial: what every store must do, and nothing of what is built on it.
 //!
-//! A [`Store`] knows partitions, records, versions, commits and due times. It knows neither workflows nor jobs;
+//! Read this crate to implement a store for another database, or to build an engine on stores. A program that only wants
+//! to store workflows needs the crate `perennial` instead.
+//!
+//! A [`Store`] knows partitions, records, versions, commits and due times. It knows neither workflows nor jobs, and
 //! an engine above never learns which database it runs on. A new database is a new crate that implements one
 //! trait and passes the `conformance` suite (feature `conformance`).
 //!
@@ -12,6 +15,22 @@
 //! | [`Lane`] | a queue that a record stands in, ready from its due time on, served in [`Order`] of arrival |
 //! | [`Listing`] | attributes by which records are found without knowing their keys |
 //! | [`Slot`] | one of 256 buckets of partitions, to spread work over processes |
+//!
+//! Two wrappers make a plain store comfortable: [`RetryStore`] retries transient failures and resolves lost replies,
+//! [`ChunkedStore`] stores bodies that are larger than the database takes.
+//!
+//! ```
+//! use perennial_store::{Commit, Draft, Key, Op, Partition, RecordId, Result, Store};
+//!
+//! async fn rename(store: &dyn Store) -> Result<()> {
+//!     let key = Key::new(Partition::new("order-7"), RecordId::of("head"));
+//!     let Some(record) = store.get(&key).await? else { return Ok(()) };
+//!     // Fails with a conflict if the record has changed since it was read.
+//!     let replace = Op::Replace(Draft::new(key, r#"{"name":"new"}"#), record.version);
+//!     store.commit(Commit::new(vec![replace])).await?;
+//!     Ok(())
+//! }
+//! ```
 
 mod chunked;
 pub mod clock;

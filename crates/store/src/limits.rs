@@ -11,8 +11,8 @@ pub struct Limits {
     pub bytes_per_record: usize,
     /// Partitions that one commit may touch: 1 on databases whose transactions end at a partition.
     pub partitions_per_commit: usize,
-    /// Bytes of a record's partition and id together, with the parent that its listing names and what the store adds to
-    /// them. A NUL may count as two.
+    /// Bytes of a record's partition and id together, including the parent that its listing names and whatever the
+    /// store adds to them. A NUL may count as two.
     pub bytes_per_key: usize,
 }
 

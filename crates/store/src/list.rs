@@ -1,24 +1,24 @@
-//! Finding records by their attributes.
+//! Queries for records by their attributes.
 
 use crate::{Key, Listing, Record, Version};
 use std::borrow::Cow;
 
-/// Where a page of a listing ended. Opaque; only the store that made it reads it.
+/// Where a page of a listing ended. Opaque: only the store that made it reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor(pub String);
 
 /// Which records to list. Fields that are `None` do not filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListFilter {
-    /// What the records are.
+    /// The kind of the records.
     pub kind: Cow<'static, str>,
-    /// Their state.
+    /// Their status.
     pub status: Option<Cow<'static, str>>,
     /// Their name.
     pub name: Option<String>,
     /// The partition that they belong to.
     pub parent: Option<String>,
-    /// They ended strictly before this time.
+    /// Only records that ended strictly before this time.
     pub completed_before_ms: Option<u64>,
 }
 
@@ -31,7 +31,7 @@ impl ListFilter {
         }
     }
 
-    /// Whether a record with these attributes is wanted.
+    /// Whether a record with these attributes matches.
     pub fn matches(&self, listing: &Listing) -> bool {
         self.kind == listing.kind
             && self.status.as_ref().is_none_or(|status| *status == listing.status)
@@ -46,12 +46,12 @@ impl ListFilter {
     }
 }
 
-/// A record that was found, without its body.
+/// A listed record, without its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Where it is.
+    /// Its key.
     pub key: Key,
-    /// Which write of it was seen.
+    /// The version that was listed.
     pub version: Version,
     /// Its attributes.
     pub listing: Listing,
@@ -60,17 +60,17 @@ pub struct Listed {
 /// A page of a listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListPage {
-    /// What was found, in an order that the store chooses and keeps.
+    /// The records, in an order that the store chooses and keeps.
     pub entries: Vec<Listed>,
-    /// Where to go on; `None` at the end.
+    /// Where the next page begins; `None` at the end.
     pub next: Option<Cursor>,
 }
 
-/// A page of a listing, with the records themselves.
+/// A page of a listing, with bodies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordPage {
-    /// What was found, in an order that the store chooses and keeps.
+    /// The records, in an order that the store chooses and keeps.
     pub records: Vec<Record>,
-    /// Where to go on; `None` at the end.
+    /// Where the next page begins; `None` at the end.
     pub next: Option<Cursor>,
 }

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-/// Says which write of a record this is. It changes with every write and never returns, not even when the
-/// record is deleted and made again. Opaque: only equality means anything.
+/// Identifies one write of a record. It changes with every write and is never reused, not even when the record is
+/// deleted and created again. Opaque: only equality means anything.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Version(Repr);
 
@@ -19,12 +19,12 @@ enum Repr {
 }
 
 impl Version {
-    /// A version of a store that numbers its writes.
+    /// The version of a store that numbers its writes.
     pub fn number(n: u64) -> Self {
         Self(Repr::Number(n))
     }
 
-    /// A version of a store that hands out tags.
+    /// The version of a store that hands out tags.
     pub fn text(tag: impl Into<Arc<str>>) -> Self {
         Self(Repr::Text(tag.into()))
     }
@@ -55,12 +55,12 @@ impl fmt::Debug for Version {
     }
 }
 
-/// The position of arrival in a lane: smaller came earlier. Given by the engine, unique enough that ties
-/// may fall either way, kept when a record is written again.
+/// The position of arrival in a lane: smaller arrived earlier. Assigned by the engine, unique enough that ties may be
+/// broken either way, and kept when a record is rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Order(pub u64);
 
-/// A queue, and the topic inside it that a reader may choose by.
+/// A queue, and the topic inside it by which a reader may select.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lane {
     /// The queue, chosen by the engine.
@@ -101,36 +101,36 @@ pub struct Place {
 /// Attributes by which a record is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// What the record is, chosen by the engine.
+    /// The kind of record, chosen by the engine.
     pub kind: Cow<'static, str>,
-    /// Its state.
+    /// Its status.
     pub status: Cow<'static, str>,
     /// A name that many records may share.
     pub name: String,
     /// The partition that this one belongs to, if any.
     pub parent: Option<String>,
-    /// When it was made, in milliseconds since the Unix epoch.
+    /// When it was created, in milliseconds since the Unix epoch.
     pub created_ms: u64,
     /// When it ended, if it has.
     pub completed_ms: Option<u64>,
 }
 
-/// A record as it is written.
+/// A record to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
-    /// Where it goes.
+    /// Its key.
     pub key: Key,
-    /// The bytes it holds: JSON, so that document databases can show it. JSON may come back as other bytes of the same
-    /// value: spaces gone, properties in another order. Everything else comes back byte for byte.
+    /// The body: JSON, so that document databases can show it. JSON may come back as other bytes of the same value:
+    /// spaces gone, properties in another order. Everything else comes back byte for byte.
     pub body: Bytes,
-    /// Its place in a queue, if it stands in one.
+    /// Its place in a queue, if it is queued.
     pub place: Option<Place>,
-    /// Its attributes, if it is to be listed.
+    /// Its attributes, if it is listed.
     pub listing: Option<Listing>,
 }
 
 impl Draft {
-    /// A record that neither queues nor lists.
+    /// A record that is neither queued nor listed.
     pub fn new(key: Key, body: impl Into<Bytes>) -> Self {
         Self {
             key,
@@ -140,7 +140,7 @@ impl Draft {
         }
     }
 
-    /// The same record, standing in a queue.
+    /// The same record, queued.
     #[must_use]
     pub fn placed(mut self, place: Place) -> Self {
         self.place = Some(place);
@@ -154,12 +154,12 @@ impl Draft {
         self
     }
 
-    /// Whether a record is what was to be written, and nobody has written over it since.
+    /// Whether `record` is this draft as this commit wrote it, not overwritten since.
     pub fn is_stored_as(&self, record: &Record) -> bool {
         is_same(&record.body, &self.body) && record.place == self.place
     }
 
-    /// The same, whichever commit wrote it.
+    /// Whether `record` has the same content, whichever commit wrote it.
     pub fn is_stored_alike(&self, record: &Record) -> bool {
         let (found, wanted) = (without_mark(&record.body), without_mark(&self.body));
         let found = found.as_deref().unwrap_or(&record.body);
@@ -167,7 +167,7 @@ impl Draft {
     }
 }
 
-/// Whether two bodies are the same: stores may give back other bytes of the same JSON.
+/// Whether two bodies are equal: stores may return other bytes of the same JSON.
 fn is_same(found: &[u8], written: &[u8]) -> bool {
     let json = |bytes| serde_json::from_slice::<serde_json::Value>(bytes);
     found == written || matches!((json(found), json(written)), (Ok(found), Ok(written)) if found == written)
@@ -176,13 +176,13 @@ fn is_same(found: &[u8], written: &[u8]) -> bool {
 /// A record as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Where it is.
+    /// Its key.
     pub key: Key,
-    /// Which write of it this is.
+    /// The version of this write.
     pub version: Version,
-    /// The bytes it holds: where those are JSON, the same value as was written, perhaps in other bytes.
+    /// The body. If it is JSON, it is the value that was written, perhaps in other bytes.
     pub body: Bytes,
-    /// Its place in a queue, if it stands in one.
+    /// Its place in a queue, if it is queued.
     pub place: Option<Place>,
     /// Its attributes, if it is listed.
     pub listing: Option<Listing>,

@@ -1,4 +1,4 @@
-//! A store that does not give up at once: what every engine puts between itself and a database.
+//! A store that retries: every engine puts one between itself and a database.
 
 use crate::{
     Clock, Commit, Committed, Counted, Counter, Cursor, Doubt, Draft, DuePage, DueQuery, Error, HealthWatch, Key,
@@ -10,35 +10,36 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Tries transient failures again, and finds out what became of a commit whose reply was lost.
+/// Retries transient failures, and determines the outcome of a commit whose reply was lost.
 ///
-/// A runtime above treats any error of a provider harshly: it runs an activity twice or fails a workflow. So
-/// failures that pass by themselves are waited out here, honouring the wait that a server asks for.
+/// A runtime above treats any error of a provider harshly: it runs an activity twice or fails a workflow. So failures
+/// that pass by themselves are waited out here, for at least as long as the server demands.
 ///
 /// # Lost replies
 ///
-/// After [`Error::UnknownOutcome`] the first records that the commit creates are looked at, or the first that it writes if
-/// it creates none. Where one is found as it was written, the commit happened; else it did not, and is made again. This is
-/// sound because no other commit can have written the same: on a store that many processes share, the engine marks what it
-/// writes with [`Stamps`](crate::Stamps). Where others have written over it since, no version is told: theirs must not pass
-/// for the commit's own. Where others have removed it since, it is written again: who removes what must not come twice
-/// remembers it.
+/// After [`Error::UnknownOutcome`] the first records that the commit creates are read back, or the first that it writes
+/// if it creates none. If one of them is stored as it was written, the commit happened; else it did not, and is made
+/// again. This is sound because no other commit can have written the same: on a store that many processes share, the
+/// engine marks what it writes with [`Stamps`](crate::Stamps). If another process has overwritten a record since, no
+/// version is returned for it: the newer version must not pass for the commit's own. If another process has removed it
+/// since, it is written again: a process that removes a record that must not arrive twice remembers it.
 ///
-/// A commit that only deletes leaves nothing to know it by. If anything is left of what it deletes, it did not happen; if all
-/// is gone, that is as good as if it had, but on a shared store the answer says that it is [inferred](Committed::inferred).
+/// A commit that only deletes leaves no evidence. If any record that it deletes is left, it did not happen; if all are
+/// gone, that is as good as if it had, but on a shared store the result says that it is
+/// [inferred](Committed::inferred).
 pub struct RetryStore {
     inner: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     retry_for: Duration,
 }
 
-/// How many of the records that a commit creates are looked at before it is taken not to have happened.
-const WITNESSES: usize = 4;
+/// How many of the records that a commit creates are read before the commit is taken not to have happened.
+const EVIDENCE_RECORDS: usize = 4;
 const FIRST_WAIT: Duration = Duration::from_millis(5);
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 impl RetryStore {
-    /// Wraps a store; a call is tried again for about as long as `retry_for`.
+    /// Wraps a store; a call is retried for about as long as `retry_for`.
     pub fn new(inner: Arc<dyn Store>, clock: Arc<dyn Clock>, retry_for: Duration) -> Self {
         Self {
             inner,
@@ -47,11 +48,11 @@ impl RetryStore {
         }
     }
 
-    /// Calls until the answer is not a transient failure, or retry_for ends.
-    async fn with_retries<T, Call, Answer>(&self, call: Call) -> Result<T>
+    /// Repeats a call until its result is not a transient failure, or `retry_for` has passed.
+    async fn with_retries<T, Call, Reply>(&self, call: Call) -> Result<T>
     where
-        Call: Fn() -> Answer,
-        Answer: Future<Output = Result<T>>,
+        Call: Fn() -> Reply,
+        Reply: Future<Output = Result<T>>,
     {
         let deadline_ms = self.clock.now_ms().saturating_add(self.retry_for.as_millis() as u64);
         let mut wait = FIRST_WAIT;
@@ -62,7 +63,7 @@ impl RetryStore {
                     return Err(Error::Unavailable(why));
                 }
                 Err(Error::Unavailable(_)) => wait,
-                answer => return answer,
+                result => return result,
             };
             if self.clock.now_ms() >= deadline_ms {
                 return Err(Error::Throttled { retry_after: pause });
@@ -73,17 +74,18 @@ impl RetryStore {
         }
     }
 
-    /// Reads a record, however long it takes: who does not know what became of a commit cannot go on.
-    async fn find_out(&self, key: &Key) -> Result<Option<Record>> {
+    /// Reads a record, however long it takes: without it the outcome of a commit stays unknown, and the caller cannot
+    /// go on.
+    async fn read_back(&self, key: &Key) -> Result<Option<Record>> {
         loop {
             match self.get(key).await {
                 Err(Error::Throttled { .. } | Error::Unavailable(_)) => self.clock.sleep(LONGEST_WAIT).await,
-                answer => return answer,
+                result => return result,
             }
         }
     }
 
-    /// What became of a commit whose reply was lost; `None` if it did not happen.
+    /// The outcome of a commit whose reply was lost; `None` if it did not happen.
     async fn resolve(&self, commit: &Commit) -> Result<Option<Committed>> {
         if commit.ops.iter().all(|op| op.draft().is_none()) {
             return self.infer(commit).await;
@@ -94,7 +96,7 @@ impl RetryStore {
         let mut versions = Vec::with_capacity(commit.ops.len());
         for op in &commit.ops {
             versions.push(match op.draft() {
-                Some(draft) => self.own(draft).await?,
+                Some(draft) => self.version_written(draft).await?,
                 None => None,
             });
         }
@@ -104,19 +106,20 @@ impl RetryStore {
     async fn happened(&self, commit: &Commit) -> Result<bool> {
         let is_new = |op: &&Op| matches!(op, Op::Create(_));
         let created = commit.ops.iter().filter(is_new).filter_map(Op::draft);
-        let mut witnesses: Vec<&Draft> = created.take(WITNESSES).collect();
-        if witnesses.is_empty() {
-            witnesses.extend(commit.ops.iter().find_map(Op::draft));
+        let mut evidence: Vec<&Draft> = created.take(EVIDENCE_RECORDS).collect();
+        if evidence.is_empty() {
+            evidence.extend(commit.ops.iter().find_map(Op::draft));
         }
-        for draft in witnesses {
-            if self.own(draft).await?.is_some() {
+        for draft in evidence {
+            if self.version_written(draft).await?.is_some() {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// What became of a commit that writes nothing: it happened if all is gone that it deletes, or somebody else deleted it.
+    /// The outcome of a commit that writes nothing: it happened if every record that it deletes is gone, unless another
+    /// process deleted them.
     async fn infer(&self, commit: &Commit) -> Result<Option<Committed>> {
         let mut deletes = false;
         for op in &commit.ops {
@@ -124,7 +127,7 @@ impl RetryStore {
                 continue;
             }
             deletes = true;
-            if self.find_out(op.key()).await?.is_some() {
+            if self.read_back(op.key()).await?.is_some() {
                 return Ok(None);
             }
         }
@@ -137,12 +140,12 @@ impl RetryStore {
         }))
     }
 
-    /// The version of a record that is what was to be written. What somebody has written over it since is not this
-    /// commit's, and its version must not pass for it.
-    async fn own(&self, draft: &Draft) -> Result<Option<Version>> {
-        let found = self.find_out(&draft.key).await?;
-        let own = found.filter(|record| draft.is_stored_as(record));
-        Ok(own.map(|record| record.version))
+    /// The version of a record that is stored as this draft. A record that was overwritten since is not this commit's,
+    /// and its version must not pass for it.
+    async fn version_written(&self, draft: &Draft) -> Result<Option<Version>> {
+        let found = self.read_back(&draft.key).await?;
+        let ours = found.filter(|record| draft.is_stored_as(record));
+        Ok(ours.map(|record| record.version))
     }
 }
 
@@ -162,22 +165,22 @@ impl Store for RetryStore {
 
     async fn commit(&self, commit: Commit) -> Result<Committed> {
         let deadline_ms = self.clock.now_ms().saturating_add(self.retry_for.as_millis() as u64);
-        let mut doubtful: Option<String> = None;
+        let mut unknown: Option<String> = None;
         loop {
             let outcome = self.with_retries(|| self.inner.commit(commit.clone())).await;
             let why = match outcome {
                 Err(Error::UnknownOutcome(why)) => why,
-                // The first try may have happened after all, and what was read of it may have been old. The answer that
-                // came now makes what is read from now on as new as itself.
-                Err(Error::Conflict { .. }) if doubtful.is_some() => {
+                // The first attempt may have happened after all, and what was read of it may have been stale. Reads that
+                // follow this conflict are at least as new as it.
+                Err(Error::Conflict { .. }) if unknown.is_some() => {
                     return match self.resolve(&commit).await? {
                         Some(committed) => Ok(committed),
                         None => outcome,
                     };
                 }
-                // The store broke with the first try, and nothing that it still tells is evidence.
-                Err(Error::Closed(_)) if doubtful.is_some() => {
-                    return Err(Error::UnknownOutcome(doubtful.unwrap_or_default()));
+                // The store broke with the first attempt, and nothing that it still returns is evidence.
+                Err(Error::Closed(_)) if unknown.is_some() => {
+                    return Err(Error::UnknownOutcome(unknown.unwrap_or_default()));
                 }
                 outcome => return outcome,
             };
@@ -190,7 +193,7 @@ impl Store for RetryStore {
             if self.clock.now_ms() >= deadline_ms {
                 return Err(Error::UnknownOutcome(why));
             }
-            doubtful = Some(why);
+            unknown = Some(why);
             metrics::counter!("perennial_store_retries_total").increment(1);
         }
     }
@@ -225,7 +228,7 @@ impl Store for RetryStore {
     }
 
     async fn resolve_doubt(&self, doubt: &Doubt, counted: &Counted) -> Result<bool> {
-        // Not tried again: whoever asks next will count once more.
+        // Not retried: the next query for totals will count once more.
         self.inner.resolve_doubt(doubt, counted).await
     }
 

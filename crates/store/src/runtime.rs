@@ -1,4 +1,4 @@
-//! Futures that rest on the tokio runtime they run on: its timers, its sockets, its tasks.
+//! Futures that depend on the tokio runtime they run on: its timers, its sockets, its tasks.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;

@@ -1,22 +1,22 @@
-//! Word of new work, so that nobody has to poll.
+//! Notifications of new work, so that an engine need not poll.
 
 use crate::Lane;
 use tokio::sync::broadcast;
 
-/// What a signal tells.
+/// A notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// A record was put into this lane.
     Placed(Lane),
-    /// Signals were lost: look everywhere.
+    /// Signals were lost: query every lane.
     Missed,
 }
 
-/// Receives word of new work. Signals are hints: they may be lost, late or doubled.
+/// Receives notifications of new work. Signals are hints: they may be lost, late or duplicated.
 pub struct Signals(Option<broadcast::Receiver<Lane>>);
 
 impl Signals {
-    /// The signals of a store that has none: [`Signals::next`] waits for ever.
+    /// The signals of a store that has none: [`Signals::next`] never returns.
     pub fn none() -> Self {
         Self(None)
     }
@@ -52,15 +52,15 @@ impl SignalSender {
         Signals(Some(self.0.subscribe()))
     }
 
-    /// Whether anybody listens.
+    /// Whether there is a receiver.
     pub fn is_heard(&self) -> bool {
         self.0.receiver_count() > 0
     }
 
-    /// Tells of a record that was put into a lane.
+    /// Announces that a record was put into a lane.
     pub fn placed(&self, lane: &Lane) {
         if self.is_heard() {
-            // Without a receiver the signal has nobody to reach, which is no failure.
+            // Without a receiver the signal reaches no one, which is not a failure.
             self.0.send(lane.clone()).ok();
         }
     }

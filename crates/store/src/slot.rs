@@ -2,7 +2,7 @@
 
 use crate::Partition;
 
-/// How many slots there are, for ever.
+/// How many slots there are. This number never changes.
 pub const SLOTS: usize = 256;
 
 /// The bucket of a partition: the same on every machine and in every release.
@@ -32,7 +32,7 @@ impl SlotSet {
         Self([0; 4])
     }
 
-    /// This set and one slot more.
+    /// This set with one more slot.
     #[must_use]
     pub fn with(mut self, slot: Slot) -> Self {
         if let Some(word) = self.0.get_mut(usize::from(slot.0 / 64)) {

@@ -1,21 +1,21 @@
-//! Marks what a commit writes, so that it can be told from what any other commit writes.
+//! Marks the records that a commit writes, so that they can be told from those of any other commit.
 
 use crate::{Commit, Op};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The property of a body that names the commit which wrote it.
+/// The property of a body that names the commit that wrote it.
 const PROPERTY: &str = "$commit";
 
-/// Gives every commit of a process an id, and writes it into every record that the commit writes.
+/// Gives every commit of a process an id, and writes it into every record of the commit.
 ///
-/// Where many processes share a store, two of them can have reason to write the very same record. So a record that is what a
-/// commit was to write says nothing of that commit, unless the record names it. The id is made of the name of the process
-/// and a number: no other process and no other commit has it.
+/// Where many processes share a store, two of them may have reason to write the very same record. A record with the
+/// expected content is then no evidence for a commit, unless the record names that commit. The id consists of the name
+/// of the process and a number, so that no other process and no other commit has it.
 ///
-/// It is a property of its own in the JSON of a body: who reads the body need not know of it. A body that is no JSON object
-/// stays as it is.
+/// The id is a separate property in the JSON of a body, which readers of the body may ignore. A body that is not a JSON
+/// object stays as it is.
 #[derive(Debug)]
 pub struct Stamps {
     process: Arc<str>,
@@ -23,7 +23,7 @@ pub struct Stamps {
 }
 
 impl Stamps {
-    /// The stamps of a process with a name that no other process has, now or later.
+    /// The stamps of a process whose name no other process has, now or later.
     pub fn new(process: Arc<str>) -> Self {
         Self {
             process,
@@ -31,7 +31,7 @@ impl Stamps {
         }
     }
 
-    /// Writes a new id into every record that a commit writes.
+    /// Writes a new id into every record of a commit.
     pub fn mark(&self, commit: &mut Commit) {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let id = format!("{}-{number:x}", self.process);
@@ -45,7 +45,7 @@ impl Stamps {
     }
 }
 
-/// The body with this id; `None` if it has no place for one.
+/// The body with this id; `None` if it cannot hold one.
 fn marked(body: &[u8], id: &str) -> Option<Bytes> {
     let plain = without_mark(body);
     let open = plain.as_deref().unwrap_or(body).strip_suffix(b"}")?;
@@ -58,7 +58,7 @@ fn marked(body: &[u8], id: &str) -> Option<Bytes> {
     Some(Bytes::from([open, mark.as_bytes()].concat()))
 }
 
-/// A body that was read from the store, without the id of the commit that wrote it; `None` if there is none in it.
+/// A body that was read from the store, without the id of the commit that wrote it; `None` if it holds no id.
 pub(crate) fn without_mark(body: &[u8]) -> Option<Vec<u8>> {
     let is_there = body.windows(PROPERTY.len()).any(|part| part == PROPERTY.as_bytes());
     let mut value: serde_json::Value = serde_json::from_slice(is_there.then_some(body)?).ok()?;
@@ -93,7 +93,7 @@ mod tests {
             stamped(&stamps, r#"{"$commit":"b-7","x":"y"}"#),
             r#"{"x":"y","$commit":"a-0"}"#
         );
-        // Inside, it is somebody's own.
+        // A nested property of this name belongs to the caller.
         let inner = r#"{"x":{"$commit":"b-7"},"y":"\"$commit\""}"#;
         assert_eq!(
             stamped(&stamps, inner),

@@ -1,11 +1,12 @@
-//! Totals, and what to do where they may be wrong.
+//! Totals, and how to correct them where they may be wrong.
 
 use crate::Counter;
 
-/// What commits have added up, and whether that can be trusted.
+/// The sums of all commits, and whether they can be trusted.
 ///
-/// Where many processes share a store, each adds up its own. One that dies loses what it had not written yet, and totals
-/// stay wrong until somebody counts. The store notices that; what is to be counted, only who made the records knows.
+/// Where many processes share a store, each adds up its own commits. One that dies loses what it had not written yet,
+/// and the totals stay wrong until the records are counted. The store notices the loss; what is to be counted, only the
+/// engine knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// The sums.
@@ -15,30 +16,31 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Totals that are right.
+    /// Totals that are known to be right.
     pub fn certain(sums: Vec<(Counter, i64)>) -> Self {
         Self { sums, doubt: None }
     }
 }
 
-/// Why a count is needed: somebody died before writing down what it had added.
+/// Why a count is needed: a process died before it wrote down what it had added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Doubt {
-    /// Which doubt, to the handle that raised it: [`Store::settle`](crate::Store::settle) takes it.
+    /// Identifies the doubt to the handle that raised it: [`Store::resolve_doubt`](crate::Store::resolve_doubt) takes
+    /// it.
     pub token: u64,
-    /// Whether nobody seems to add to the totals just now, so that a count could settle it.
+    /// Whether no process seems to add to the totals just now, so that a count could resolve the doubt.
     pub quiet: bool,
-    /// The last count, if there was one that could not settle the doubt because others went on working.
+    /// The last count, if it could not resolve the doubt because other processes went on working.
     pub counted: Option<Counted>,
 }
 
-/// Totals as somebody has counted them.
+/// Totals from a count of the records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// When the count began, in milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// How long it took, in milliseconds.
+    /// How long the count took, in milliseconds.
     pub took_ms: u64,
-    /// What was counted.
+    /// The counted sums.
     pub sums: Vec<(Counter, i64)>,
 }

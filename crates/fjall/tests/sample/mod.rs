@@ -1,4 +1,4 @@
-//! A store with something in every kind of file, and what becomes of it when a file is damaged.
+//! A store with something in every kind of file, and what happens when a file is damaged.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, dead_code)]
 
@@ -19,7 +19,7 @@ fn key(n: u64, id: &str) -> Key {
     Key::new(Partition::new(format!("instance {n}")), RecordId::of(id))
 }
 
-/// Every eighth page is so large that it is kept apart.
+/// Every eighth page is so large that it is stored separately.
 fn page(n: u64) -> String {
     let length = if n.is_multiple_of(8) { 40_000 } else { 100 };
     format!("{n:>10}").repeat(length / 10)
@@ -51,7 +51,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(future)
 }
 
-/// Writes some partitions, each with a commit of its own.
+/// Writes some partitions, each in its own commit.
 pub fn write(store: &FjallStore, numbers: impl IntoIterator<Item = u64>) {
     for n in numbers {
         run(store.commit(commit(n))).unwrap();
@@ -61,9 +61,9 @@ pub fn write(store: &FjallStore, numbers: impl IntoIterator<Item = u64>) {
 /// What is wrong with the records of the first `count` partitions.
 #[derive(Debug, Default)]
 pub struct Loss {
-    /// Records that are not there, or not as they were written, and nothing tells.
+    /// Records that are missing or changed without an error.
     pub silent: Vec<String>,
-    /// Records of which an error tells that they are damaged.
+    /// Records that an error reports as damaged.
     pub told: Vec<String>,
 }
 
@@ -144,7 +144,7 @@ pub fn files(root: &Path) -> Vec<String> {
     found
 }
 
-/// What became of a damaged store.
+/// The result of opening a damaged store.
 #[derive(Debug)]
 pub enum Outcome {
     Refused(String),
@@ -156,7 +156,7 @@ pub struct Victim {
     whole: TempDir,
     work: TempDir,
     count: u64,
-    /// How many changes were refused, did not matter, and damaged single records.
+    /// How many changes were refused, were harmless, or damaged single records.
     pub refused: usize,
     pub harmless: usize,
     pub told: usize,
@@ -192,7 +192,7 @@ impl Victim {
         copy(self.whole.path(), &self.work());
     }
 
-    /// Opens the store and looks at all records.
+    /// Opens the store and reads all records.
     pub fn open(&self) -> Outcome {
         match open(self.work(), Settings::default()) {
             Ok(store) => Outcome::Opened(compare(&store, self.count)),
@@ -200,8 +200,8 @@ impl Victim {
         }
     }
 
-    /// Changes a file and opens the store. Refusing it must name the file, and leaves the store as it is; opening it may
-    /// lose nothing without telling. Where records themselves are changed, an error need not say where.
+    /// Changes a file and opens the store. A refusal must name the file, and leave the store as it is; an open must
+    /// lose nothing silently. Where records themselves are changed, an error need not say where.
     pub fn change(&mut self, name: &str, what: &str, new: Option<Vec<u8>>, is_record: bool) {
         let path = self.work().join(name);
         let old = fs::read(&path).unwrap();

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// How large a value is that has a place of its own in a blob file.
+/// The size of a value that is stored in a blob file.
 const LARGE: usize = 40_000;
 const PARTITIONS: usize = 8;
 
@@ -106,7 +106,7 @@ impl Original {
         copy
     }
 
-    /// The files below the directory of a table that are of one kind, relative to the store.
+    /// The files of one kind below the directory of a table, relative to the store.
     pub fn files(&self, kind: &str) -> Vec<PathBuf> {
         let root = self.directory.path();
         let mut files = Vec::new();
@@ -161,21 +161,21 @@ pub fn flip(path: &Path, at: u64, mask: u8) {
     fs::write(path, bytes).unwrap();
 }
 
-/// What became of a store that was damaged.
+/// The result of opening a damaged store.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It was refused, in these words.
+    /// It was refused, with this message.
     Refused(String),
-    /// It opened; these records cannot be read, all others are whole.
+    /// It opened; these records cannot be read, all others are intact.
     Opened(Vec<Key>),
 }
 
-/// Opens a store that was damaged and reads all of it, in every way. Nothing may be missing without a word.
+/// Opens a damaged store and reads all of it, in every way. Nothing may be missing silently.
 pub async fn examine(path: &Path, written: &Written) -> Outcome {
     let store = match open(path, Settings::default()) {
         Ok(store) => store,
         Err(error @ OpenError::Damaged { .. }) => return Outcome::Refused(error.to_string()),
-        Err(error) => panic!("refused as something else than damaged: {error}"),
+        Err(error) => panic!("refused for another reason than damage: {error}"),
     };
     let damaged = unreadable(&store, written).await;
     check_queue(&store, written, &damaged).await;
@@ -208,7 +208,7 @@ async fn check_queue(store: &FjallStore, written: &Written, damaged: &[Key]) {
     assert!(store.stats().damaged >= in_queue.count() as u64, "not all are counted");
 }
 
-/// A scan tells all of a partition, or that it is damaged.
+/// A scan returns all of a partition, or reports that it is damaged.
 async fn check_scans(store: &FjallStore, written: &Written, damaged: &[Key]) {
     for n in 0..PARTITIONS {
         let partition = Partition::new(format!("instance {n}"));
@@ -227,7 +227,7 @@ async fn check_scans(store: &FjallStore, written: &Written, damaged: &[Key]) {
     }
 }
 
-/// A listing leaves out what cannot be read, or says that it cannot tell.
+/// A listing leaves out what cannot be read, or fails.
 async fn check_listing(store: &FjallStore, written: &Written, damaged: &[Key]) {
     for status in [None, Some("running".into())] {
         let filter = ListFilter {

@@ -1,6 +1,6 @@
-//! A child process whose file system refuses to work, and what it tells of that.
+//! A child process whose file system refuses to work, and what it reports.
 
-use super::{Answered, Writing, child, commit, compile, say, told};
+use super::{Acknowledged, Writing, child, commit, compile, say, told};
 use perennial_fjall::{FjallStore, OpenError, Settings, open};
 use perennial_store::Store;
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// How calls fail, by the numbers of the system.
+/// How calls fail, by error number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
     NoPermission = 13,
@@ -32,18 +32,18 @@ pub struct Fault {
 
 #[derive(Clone, Copy)]
 pub enum When {
-    /// After so many calls.
+    /// After this many calls.
     Calls(usize),
-    /// After so many bytes were written.
+    /// After this many bytes were written.
     Bytes(usize),
 }
 
-/// What a child said until it ended.
+/// What a child reported until it ended.
 #[derive(Default, Debug)]
-pub struct Told {
+pub struct ChildReport {
     /// Why the store did not open: the kind of the error and its text.
     pub refused: Option<(String, String)>,
-    pub answered: Answered,
+    pub acknowledged: Acknowledged,
     /// The first error of each writer.
     pub errors: Vec<String>,
     /// The error of the commit that each writer tried after that.
@@ -67,7 +67,7 @@ impl Faults {
     }
 
     /// Runs a child to its end, which it must reach by itself, in order.
-    pub fn run(&self, path: &Path, writing: &Writing, fault: Fault) -> Told {
+    pub fn run(&self, path: &Path, writing: &Writing, fault: Fault) -> ChildReport {
         fs::remove_file(&self.tripped).ok();
         let mut command = child(path, writing);
         command
@@ -90,16 +90,16 @@ impl Faults {
         let noise = String::from_utf8(output.stderr).unwrap();
         assert!(!noise.contains("panicked"), "{noise}");
         assert!(output.status.success() && text.contains("\nclosed\n"), "{text} {noise}");
-        let mut told = Told {
+        let mut told = ChildReport {
             tripped: self.tripped.exists(),
-            ..Told::default()
+            ..ChildReport::default()
         };
         text.lines().for_each(|line| told.hear(line));
         told
     }
 }
 
-impl Told {
+impl ChildReport {
     fn hear(&mut self, line: &str) {
         let Some((word, rest)) = line.split_once(' ') else {
             return;
@@ -109,9 +109,9 @@ impl Told {
                 let (kind, text) = rest.split_once(' ').unwrap();
                 self.refused = Some((kind.to_owned(), text.to_owned()));
             }
-            "answered" => {
+            "acknowledged" => {
                 let (writer, n) = rest.split_once(' ').unwrap();
-                self.answered.insert((writer.parse().unwrap(), n.parse().unwrap()));
+                self.acknowledged.insert((writer.parse().unwrap(), n.parse().unwrap()));
             }
             "error" => self.errors.push(rest.to_owned()),
             "later" => self.later.push(rest.to_owned()),
@@ -171,6 +171,6 @@ async fn write(store: Arc<FjallStore>, writing: Writing, writer: u64) {
             let later = store.commit(commit(&other, writer, n + 1)).await;
             return say(&format!("later {later:?}"));
         }
-        say(&format!("answered {writer} {n}"));
+        say(&format!("acknowledged {writer} {n}"));
     }
 }

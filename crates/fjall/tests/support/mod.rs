@@ -1,4 +1,4 @@
-//! A child process that commits and tells what was answered, and the power that fails under it.
+//! A child process that commits and reports what was acknowledged, and power cuts under it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, dead_code)]
 
@@ -18,14 +18,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-/// What a commit that was answered wrote: which writer, its how-many-th.
-pub type Answered = BTreeSet<(u64, u64)>;
+/// An acknowledged commit: the writer, and its number.
+pub type Acknowledged = BTreeSet<(u64, u64)>;
 
 /// How the child writes.
 #[derive(Clone, Copy)]
 pub struct Writing {
     pub writers: u64,
-    /// From which number on each writer counts.
+    /// The first number of each writer.
     pub from: u64,
     /// How many commits each makes; it is usually killed before.
     pub count: u64,
@@ -37,7 +37,7 @@ fn partition(writer: u64, n: u64) -> Partition {
     Partition::new(format!("writer {writer}, instance {n}"))
 }
 
-/// Makes one commit: a page, a queued record, and the queued record before it goes.
+/// One commit: it writes a page and a queued record, and deletes the previous queued record.
 fn commit(writing: &Writing, writer: u64, n: u64) -> Commit {
     let key = |n, id: &str| Key::new(partition(writer, n), RecordId::of(id));
     let body = format!("{n} ").repeat(writing.body_bytes / 4);
@@ -56,7 +56,7 @@ fn commit(writing: &Writing, writer: u64, n: u64) -> Commit {
     Commit::new(ops)
 }
 
-/// What the child was told, if this process was started as one: which store, and how to write.
+/// What the child was told, if this process was started as one: the store, and how to write.
 fn told() -> Option<(PathBuf, Writing)> {
     let path = std::env::var_os("CHILD_STORE")?;
     let number = |name: &str| std::env::var(name).unwrap().parse::<u64>().unwrap();
@@ -94,7 +94,7 @@ pub fn be_the_child() {
     say(&format!("syncs {} {}", calls() - before, store.stats().syncs));
 }
 
-/// The part of a child that opens its store again after a sync failed. It tells what it then finds, and goes on.
+/// The part of a child that opens its store again after a failed sync. It reports what it then finds, and goes on.
 pub fn be_the_child_that_reopens() {
     let Some((path, writing)) = told() else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -102,15 +102,15 @@ pub fn be_the_child_that_reopens() {
     let mut broke = false;
     for n in writing.from..writing.from + writing.count {
         match runtime.block_on(store.commit(commit(&writing, 0, n))) {
-            Ok(_) => say(&format!("answered 0 {n}")),
+            Ok(_) => say(&format!("acknowledged 0 {n}")),
             Err(error) => {
                 assert!(!broke, "{error}");
                 broke = true;
                 drop(store);
                 store = open(&path, Settings::default()).unwrap();
-                if missing(&store, &Answered::from([(0, n)])).is_empty() {
+                if missing(&store, &Acknowledged::from([(0, n)])).is_empty() {
                     // From here on the program may act on it.
-                    say(&format!("answered 0 {n}"));
+                    say(&format!("acknowledged 0 {n}"));
                 }
             }
         }
@@ -121,7 +121,7 @@ pub fn be_the_child_that_reopens() {
 async fn write(store: Arc<FjallStore>, writing: Writing, writer: u64) {
     for n in writing.from..writing.from + writing.count {
         store.commit(commit(&writing, writer, n)).await.unwrap();
-        say(&format!("answered {writer} {n}"));
+        say(&format!("acknowledged {writer} {n}"));
     }
 }
 
@@ -131,7 +131,7 @@ fn say(line: &str) {
     out.flush().unwrap();
 }
 
-/// How often this process has asked to sync, under [`Power`].
+/// How often this process has called sync, under [`Power`].
 fn calls() -> usize {
     let shadow = std::env::var("POWER_SHADOW").unwrap_or_default();
     fs::read(Path::new(&shadow).join("calls")).map_or(0, |calls| calls.len())
@@ -152,9 +152,9 @@ pub fn child(path: &Path, writing: &Writing) -> Command {
     command
 }
 
-/// Runs a child that writes, until it ends or the power fails instead of a sync. Returns what was answered, and whether it
-/// ended.
-pub fn run_until_sync(path: &Path, writing: &Writing, power: &Power, syncs: usize) -> (Answered, bool) {
+/// Runs a child that writes, until it ends or the power fails instead of a sync. Returns what was acknowledged, and
+/// whether it ended.
+pub fn run_until_sync(path: &Path, writing: &Writing, power: &Power, syncs: usize) -> (Acknowledged, bool) {
     let mut command = child(path, writing);
     command
         .env("LD_PRELOAD", &power.library)
@@ -163,20 +163,20 @@ pub fn run_until_sync(path: &Path, writing: &Writing, power: &Power, syncs: usiz
         .env("POWER_SYNCS", syncs.to_string());
     let output = command.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    (answered_in(&text), output.status.success())
+    (acknowledged_in(&text), output.status.success())
 }
 
-fn answered_in(text: &str) -> Answered {
-    let answered = text.lines().filter_map(|line| {
-        let (writer, n) = line.strip_prefix("answered ")?.split_once(' ')?;
+fn acknowledged_in(text: &str) -> Acknowledged {
+    let acknowledged = text.lines().filter_map(|line| {
+        let (writer, n) = line.strip_prefix("acknowledged ")?.split_once(' ')?;
         Some((writer.parse().unwrap(), n.parse().unwrap()))
     });
-    answered.collect()
+    acknowledged.collect()
 }
 
-/// Runs a child under which the sync of a journal fails after so many, and that opens its store again then. Returns what
-/// was answered or found.
-pub fn run_over_failed_sync(path: &Path, writing: &Writing, power: &Power, syncs: usize) -> Answered {
+/// Runs a child under which the sync of a journal fails after this many, and that then opens its store again. Returns
+/// what was acknowledged or found.
+pub fn run_over_failed_sync(path: &Path, writing: &Writing, power: &Power, syncs: usize) -> Acknowledged {
     let mut command = child(path, writing);
     command
         .env("LD_PRELOAD", &power.library)
@@ -186,7 +186,7 @@ pub fn run_over_failed_sync(path: &Path, writing: &Writing, power: &Power, syncs
     let output = command.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && text.contains("reopened"), "{text}");
-    answered_in(&text)
+    acknowledged_in(&text)
 }
 
 /// Starts a child that writes.
@@ -201,21 +201,21 @@ pub fn start_child(path: &Path, writing: &Writing, power: Option<&Power>) -> Chi
     command.spawn().unwrap()
 }
 
-/// Kills the child once it was answered `after` commits, and returns all that were answered.
-pub fn kill_after(mut child: Child, after: usize) -> Answered {
-    let mut answered = Answered::new();
+/// Kills the child after `after` acknowledged commits, and returns all that were acknowledged.
+pub fn kill_after(mut child: Child, after: usize) -> Acknowledged {
+    let mut acknowledged = Acknowledged::new();
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
         let line = line.unwrap();
         let words: Vec<&str> = line.split(' ').collect();
-        if let ["answered", writer, n] = words[..] {
-            answered.insert((writer.parse().unwrap(), n.parse().unwrap()));
-            if answered.len() == after {
+        if let ["acknowledged", writer, n] = words[..] {
+            acknowledged.insert((writer.parse().unwrap(), n.parse().unwrap()));
+            if acknowledged.len() == after {
                 child.kill().unwrap();
             }
         }
     }
     child.wait().unwrap();
-    answered
+    acknowledged
 }
 
 /// Lets the child finish, and returns how often it synced: as the system saw it, and as the store counts.
@@ -230,18 +230,20 @@ pub fn syncs(mut child: Child) -> (usize, usize) {
     counts
 }
 
-/// Those of the answered commits that the store does not hold, or holds in part.
-pub fn missing(store: &FjallStore, answered: &Answered) -> Vec<(u64, u64)> {
+/// The acknowledged commits that the store lacks, or holds in part.
+pub fn missing(store: &FjallStore, acknowledged: &Acknowledged) -> Vec<(u64, u64)> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let is_there = |writer, n, id| {
         let key = Key::new(partition(writer, n), RecordId::of(id));
         runtime.block_on(store.get(&key)).unwrap().is_some()
     };
     let mut missing = Vec::new();
-    for &(writer, n) in answered {
-        // Its queued record is there, or a later commit took it out.
+    for &(writer, n) in acknowledged {
+        // Its queued record is there, or a later commit deleted it.
         let is_whole = is_there(writer, n, "page")
-            && (is_there(writer, n, "job") || is_there(writer, n + 1, "job") || answered.contains(&(writer, n + 1)));
+            && (is_there(writer, n, "job")
+                || is_there(writer, n + 1, "job")
+                || acknowledged.contains(&(writer, n + 1)));
         if !is_whole {
             missing.push((writer, n));
         }
@@ -271,13 +273,13 @@ impl Power {
         fs::create_dir_all(self.shadow.join("inodes")).unwrap();
     }
 
-    /// The power fails: the directory becomes what was synced.
+    /// Cuts the power: the directory becomes what was synced.
     pub fn cut(&self, real: &Path) {
         fs::remove_dir_all(real).unwrap();
         self.restore(&self.shadow.join("names"), real);
     }
 
-    /// What is in the directory now is safe from later cuts.
+    /// Keeps the current content of the directory safe from later cuts.
     pub fn keep(&self, real: &Path) {
         self.clear();
         self.adopt(real, &self.shadow.join("names"));

@@ -1,4 +1,4 @@
-//! Libraries that take the place of calls to the system in a child process, by `LD_PRELOAD`.
+//! Libraries that replace system calls in a child process, by `LD_PRELOAD`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

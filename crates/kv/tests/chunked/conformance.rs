@@ -1,7 +1,7 @@
-//! It is a store like any other.
+//! A chunked store passes the conformance suite.
 
-use crate::bed::{KB, SMALL};
-use crate::meddling::Meddling;
+use crate::faulty::FaultyStore;
+use crate::fixture::{KB, SMALL};
 use perennial_kv::{MemoryDisk, MemoryStore, Settings, Table};
 use perennial_store::conformance::StoreFactory;
 use perennial_store::{ChunkedStore, Key, Limits, Store, SystemClock};
@@ -28,7 +28,7 @@ impl Factory {
     fn open(&self) -> Arc<dyn Store> {
         let memory = MemoryStore::open_disk(&self.disk, Settings::with_limits(self.limits)).unwrap();
         let nonce = self.nonce.fetch_add(1, Ordering::Relaxed);
-        let below = Meddling::with(Arc::new(memory));
+        let below = FaultyStore::with(Arc::new(memory));
         *below.rewrites_json.lock() = self.rewrites_json;
         Arc::new(ChunkedStore::new(below, SystemClock::shared(), nonce))
     }

@@ -1,7 +1,7 @@
-//! Writers that fail or vanish at any moment, replies that are lost.
+//! Writers that fail or are dropped at any moment, and lost replies.
 
-use crate::bed::*;
-use crate::meddling::Fault;
+use crate::faulty::Fault;
+use crate::fixture::*;
 use futures::FutureExt;
 use perennial_store::{ChunkedStore, Clock, Commit, Counter, Draft, Error, Op, RetryStore, Store};
 use std::sync::Arc;
@@ -12,110 +12,114 @@ fn large(seed: u64) -> Commit {
     Commit::new(ops.into())
 }
 
-/// Neither a failure before nor one after any of the writes leaves anything but the whole commit or nothing.
+/// A failure before or after any of the writes leaves either the whole commit or nothing.
 #[tokio::test]
 async fn whichever_write_fails_nothing_is_torn_or_left_behind() {
     let steps = {
-        let bed = Bed::new(TINY);
-        bed.chunked.commit(large(1)).await.unwrap();
-        *bed.meddling.commits.lock()
+        let fixture = Fixture::new(TINY);
+        fixture.chunked.commit(large(1)).await.unwrap();
+        *fixture.faulty.commits.lock()
     };
     assert!(steps > 10, "only {steps} steps");
     for step in 0..steps {
         for fault in [Fault::Before, Fault::After] {
-            let bed = Bed::new(TINY);
-            bed.meddling.fail(step, fault);
-            let outcome = bed.chunked.commit(large(1)).await;
+            let fixture = Fixture::new(TINY);
+            fixture.faulty.fail(step, fault);
+            let outcome = fixture.chunked.commit(large(1)).await;
             let is_last = step + 1 == steps;
             match (fault, is_last) {
                 (Fault::After, true) => assert!(matches!(outcome, Err(Error::UnknownOutcome(_)))),
                 _ => assert!(matches!(outcome, Err(Error::Unavailable(_))), "{outcome:?}"),
             }
-            let records = scan(&*bed.chunked).await.unwrap();
+            let records = scan(&*fixture.chunked).await.unwrap();
             assert_eq!(
                 records.len(),
                 if is_last && matches!(fault, Fault::After) { 2 } else { 0 }
             );
             assert!(records.iter().all(|(_, body)| *body == text(9 * KB, 1)));
-            bed.sweep().await;
+            fixture.sweep().await;
             assert!(
-                scan(&*bed.chunked).await.unwrap() == records,
-                "a sweep takes nothing that is needed"
+                scan(&*fixture.chunked).await.unwrap() == records,
+                "a sweep deletes nothing in use"
             );
             for id in ["a", "b"] {
-                bed.remove(id).await;
+                fixture.remove(id).await;
             }
-            bed.sweep().await;
-            assert_eq!(bed.count(), 0, "step {step}, {fault:?}");
+            fixture.sweep().await;
+            assert_eq!(fixture.count(), 0, "step {step}, {fault:?}");
         }
     }
 }
 
 /// A store with two large records of which one was deleted, all of it due.
-async fn half_deleted() -> Bed {
-    let bed = Bed::new(TINY);
-    bed.chunked.commit(large(1)).await.unwrap();
-    bed.remove("a").await;
-    bed.clock.advance(DAY);
-    *bed.meddling.commits.lock() = 0;
-    bed
+async fn half_deleted() -> Fixture {
+    let fixture = Fixture::new(TINY);
+    fixture.chunked.commit(large(1)).await.unwrap();
+    fixture.remove("a").await;
+    fixture.clock.advance(DAY);
+    *fixture.faulty.commits.lock() = 0;
+    fixture
 }
 
-/// The same for a sweep: it may be interrupted anywhere and goes on later.
+/// The same for a sweep: it may be interrupted anywhere and continues later.
 #[tokio::test]
-async fn a_sweep_that_is_interrupted_goes_on_later() {
-    let bed = half_deleted().await;
-    assert_eq!(sweep(&bed.chunked, bed.clock.now_ms()).await, Ok((1, 1)));
-    let steps = *bed.meddling.commits.lock();
+async fn an_interrupted_sweep_continues_later() {
+    let fixture = half_deleted().await;
+    assert_eq!(sweep(&fixture.chunked, fixture.clock.now_ms()).await, Ok((1, 1)));
+    let steps = *fixture.faulty.commits.lock();
     assert!(steps > 4, "only {steps} steps");
     for step in 0..steps {
         for fault in [Fault::Before, Fault::After] {
-            let bed = half_deleted().await;
-            bed.meddling.fail(step, fault);
-            assert!(sweep(&bed.chunked, bed.clock.now_ms()).await.is_err(), "step {step}");
-            assert!(bed.body("b").await.unwrap() == text(9 * KB, 1));
-            bed.sweep().await;
-            assert!(bed.body("b").await.unwrap() == text(9 * KB, 1));
-            bed.remove("b").await;
-            bed.sweep().await;
-            assert_eq!(bed.count(), 0, "step {step}, {fault:?}");
+            let fixture = half_deleted().await;
+            fixture.faulty.fail(step, fault);
+            assert!(
+                sweep(&fixture.chunked, fixture.clock.now_ms()).await.is_err(),
+                "step {step}"
+            );
+            assert!(fixture.body("b").await.unwrap() == text(9 * KB, 1));
+            fixture.sweep().await;
+            assert!(fixture.body("b").await.unwrap() == text(9 * KB, 1));
+            fixture.remove("b").await;
+            fixture.sweep().await;
+            assert_eq!(fixture.count(), 0, "step {step}, {fault:?}");
         }
     }
 }
 
-/// The runtime drops futures. Here at every write: the writer is gone, its parts are not.
+/// The runtime drops futures, here at every write: the writer is gone, its chunks are not.
 #[tokio::test]
-async fn a_writer_that_vanishes_leaves_nothing_that_is_not_swept() {
+async fn whatever_a_dropped_writer_leaves_is_swept() {
     for step in 0..12 {
-        let bed = Bed::new(TINY);
+        let fixture = Fixture::new(TINY);
         for _ in 0..step {
-            bed.meddling
+            fixture
+                .faulty
                 .before_staging
                 .lock()
                 .push_back(Box::new(|| async {}.boxed()));
         }
         let never = || futures::future::pending().boxed();
-        bed.meddling.before_staging.lock().push_back(Box::new(never));
-        bed.meddling.before_final.lock().push_back(Box::new(never));
-        assert!(bed.chunked.commit(large(1)).now_or_never().is_none());
-        bed.meddling.before_staging.lock().clear();
-        bed.meddling.before_final.lock().clear();
-        assert_eq!(scan(&*bed.chunked).await.unwrap(), []);
-        assert_eq!(bed.count() > 0, step > 0);
-        bed.sweep().await;
-        assert_eq!(bed.count(), 0, "step {step}");
+        fixture.faulty.before_staging.lock().push_back(Box::new(never));
+        fixture.faulty.before_final.lock().push_back(Box::new(never));
+        assert!(fixture.chunked.commit(large(1)).now_or_never().is_none());
+        fixture.faulty.before_staging.lock().clear();
+        fixture.faulty.before_final.lock().clear();
+        assert_eq!(scan(&*fixture.chunked).await.unwrap(), []);
+        assert_eq!(fixture.count() > 0, step > 0);
+        fixture.sweep().await;
+        assert_eq!(fixture.count(), 0, "step {step}");
     }
 }
 
-/// Above a patient store, every reply may be lost.
+/// Above a retrying store, every reply may be lost.
 #[tokio::test]
 async fn lost_replies_are_resolved_below() {
-    let bed = Bed::new(TINY);
-    let patient = RetryStore::new(bed.meddling.clone(), bed.clock.clone(), Duration::from_secs(5));
-    let chunked = ChunkedStore::new(Arc::new(patient), bed.clock.clone(), 7);
+    let fixture = Fixture::new(TINY);
+    let retrying = RetryStore::new(fixture.faulty.clone(), fixture.clock.clone(), Duration::from_secs(5));
+    let chunked = ChunkedStore::new(Arc::new(retrying), fixture.clock.clone(), 7);
     for start in 0..2 {
-        *bed.meddling.loses_replies.lock() = true;
-        *bed.meddling.commits.lock() = start;
+        *fixture.faulty.loses_replies.lock() = true;
+        *fixture.faulty.commits.lock() = start;
         let commit = large(1).count(Counter::new("commits"), 1);
         let committed = chunked.commit(commit).await.unwrap();
         for (op, id) in ["a", "b"].into_iter().enumerate() {
@@ -126,11 +130,11 @@ async fn lost_replies_are_resolved_below() {
         let removals = ["a", "b"].map(|id| Op::Remove(key(id)));
         chunked.commit(Commit::new(removals.into())).await.unwrap();
         for _ in 0..2 {
-            bed.clock.advance(DAY);
-            sweep(&chunked, bed.clock.now_ms()).await.unwrap();
+            fixture.clock.advance(DAY);
+            sweep(&chunked, fixture.clock.now_ms()).await.unwrap();
         }
-        *bed.meddling.loses_replies.lock() = false;
-        assert_eq!(bed.count(), 0);
+        *fixture.faulty.loses_replies.lock() = false;
+        assert_eq!(fixture.count(), 0);
     }
     assert_eq!(chunked.counters().await.unwrap(), [(Counter::new("commits"), 2)]);
 }

@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod bed;
 mod conformance;
 mod damage;
 mod failures;
-mod meddling;
+mod faulty;
+mod fixture;
 mod model;
 mod races;
 mod sizes;

@@ -1,11 +1,11 @@
-//! Random commits, sweeps and crashes, next to a plain store without limits that takes the same commits.
+//! Random commits, sweeps and crashes, compared to a plain store without limits that takes the same commits.
 
-use crate::bed::*;
-use crate::meddling::Fault;
+use crate::faulty::Fault;
+use crate::fixture::*;
 use perennial_kv::{MemoryStore, Settings};
 use perennial_store::{Commit, Draft, Error, Op, Store, Version};
 
-/// A small generator of numbers, so that a seed replays.
+/// A small random number generator, so that a seed replays.
 struct Dice(u64);
 
 impl Dice {
@@ -60,43 +60,43 @@ async fn ops(dice: &mut Dice, stores: [&dyn Store; 2]) -> [Vec<Op>; 2] {
     both
 }
 
-async fn agree(bed: &Bed, model: &MemoryStore, seed: u64) {
+async fn agree(fixture: &Fixture, model: &MemoryStore, seed: u64) {
     assert!(
-        scan(&*bed.chunked).await.unwrap() == scan(model).await.unwrap(),
+        scan(&*fixture.chunked).await.unwrap() == scan(model).await.unwrap(),
         "seed {seed}"
     );
-    let (mut left, mut right) = (work(&*bed.chunked, 100).await, work(model, 100).await);
+    let (mut left, mut right) = (work(&*fixture.chunked, 100).await, work(model, 100).await);
     left.sort();
     right.sort();
     assert!(left == right, "seed {seed}: the queues differ");
 }
 
 async fn run(seed: u64) {
-    let bed = Bed::new(TINY);
+    let fixture = Fixture::new(TINY);
     let model = MemoryStore::open(Settings::default()).unwrap();
     let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     for _ in 0..40 {
         match dice.below(10) {
             0 => {
-                bed.clock.advance(dice.below(30) * MINUTE);
-                sweep(&bed.chunked, perennial_store::Clock::now_ms(&*bed.clock))
+                fixture.clock.advance(dice.below(30) * MINUTE);
+                sweep(&fixture.chunked, perennial_store::Clock::now_ms(&*fixture.clock))
                     .await
                     .unwrap();
             }
             1 => {
-                // Fails somewhere; what is unknown is looked up, what is known to have failed has changed nothing.
-                let [ours, theirs] = ops(&mut dice, [&*bed.chunked, &model]).await;
+                // Fails somewhere: an unknown outcome is looked up, a known failure has changed nothing.
+                let [ours, theirs] = ops(&mut dice, [&*fixture.chunked, &model]).await;
                 let fault = [Fault::Before, Fault::After][dice.below(2) as usize];
-                bed.meddling.fail(dice.below(6) as usize, fault);
-                let outcome = bed.chunked.commit(Commit::new(ours)).await;
-                bed.meddling.faults.lock().clear();
+                fixture.faulty.fail(dice.below(6) as usize, fault);
+                let outcome = fixture.chunked.commit(Commit::new(ours)).await;
+                fixture.faulty.faults.lock().clear();
                 if matches!(outcome, Ok(_) | Err(Error::UnknownOutcome(_))) {
                     model.commit(Commit::new(theirs)).await.unwrap();
                 }
             }
             _ => {
-                let [ours, theirs] = ops(&mut dice, [&*bed.chunked, &model]).await;
-                let ours = bed.chunked.commit(Commit::new(ours)).await;
+                let [ours, theirs] = ops(&mut dice, [&*fixture.chunked, &model]).await;
+                let ours = fixture.chunked.commit(Commit::new(ours)).await;
                 let theirs = model.commit(Commit::new(theirs)).await;
                 match (&ours, &theirs) {
                     (Ok(ours), Ok(theirs)) => {
@@ -110,15 +110,15 @@ async fn run(seed: u64) {
                 }
             }
         }
-        agree(&bed, &model, seed).await;
+        agree(&fixture, &model, seed).await;
     }
-    bed.sweep().await;
-    agree(&bed, &model, seed).await;
+    fixture.sweep().await;
+    agree(&fixture, &model, seed).await;
     for n in 0..5 {
-        bed.remove(&format!("r{n}")).await;
+        fixture.remove(&format!("r{n}")).await;
     }
-    bed.sweep().await;
-    assert_eq!(bed.count(), 0, "seed {seed} leaves something behind");
+    fixture.sweep().await;
+    assert_eq!(fixture.count(), 0, "seed {seed} leaves records behind");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
-//! Sweeps, writers and readers at once.
+//! Concurrent sweeps, writers and readers.
 
-use crate::bed::*;
-use crate::meddling::{Event, Fault, Meddling};
+use crate::faulty::{Event, Fault, FaultyStore};
+use crate::fixture::*;
 use async_trait::async_trait;
 use futures::FutureExt;
 use perennial_kv::{MemoryStore, Settings};
@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A sweep by a process whose clock is a day ahead.
-fn early_sweep(bed: &Bed) -> Event {
-    let (memory, now_ms) = (bed.memory.clone(), bed.clock.now_ms());
-    let ahead = Hand::new();
+fn early_sweep(fixture: &Fixture) -> Event {
+    let (memory, now_ms) = (fixture.memory.clone(), fixture.clock.now_ms());
+    let ahead = ManualClock::new();
     ahead.advance(now_ms + DAY);
     let other = ChunkedStore::new(memory, ahead.clone(), 99);
     Box::new(move || {
@@ -24,10 +24,10 @@ fn early_sweep(bed: &Bed) -> Event {
     })
 }
 
-/// Overwrites or deletes records behind the reader's back, and sweeps their old parts.
-fn overtake(bed: &Bed, ops: Vec<Op>) -> Event {
-    let sweeping = early_sweep(bed);
-    let chunked = ChunkedStore::new(bed.memory.clone(), bed.clock.clone(), 98);
+/// Overwrites or deletes records behind the reader's back, and sweeps their old chunks.
+fn overtake(fixture: &Fixture, ops: Vec<Op>) -> Event {
+    let sweeping = early_sweep(fixture);
+    let chunked = ChunkedStore::new(fixture.memory.clone(), fixture.clock.clone(), 98);
     Box::new(move || {
         async move {
             chunked.commit(Commit::new(ops)).await.unwrap();
@@ -38,34 +38,34 @@ fn overtake(bed: &Bed, ops: Vec<Op>) -> Event {
 }
 
 #[tokio::test]
-async fn parts_that_are_swept_before_their_commit_are_staged_again() {
-    let bed = Bed::new(SMALL);
+async fn chunks_that_are_swept_before_their_commit_are_staged_again() {
+    let fixture = Fixture::new(SMALL);
     for sweeps in 1..=3 {
         for _ in 0..sweeps {
-            bed.meddling.before_final.lock().push_back(early_sweep(&bed));
+            fixture.faulty.before_final.lock().push_back(early_sweep(&fixture));
         }
-        bed.put("a", &text(300 * KB, sweeps)).await;
-        assert!(bed.meddling.before_final.lock().is_empty());
-        assert!(bed.body("a").await.unwrap() == text(300 * KB, sweeps));
+        fixture.put("a", &text(300 * KB, sweeps)).await;
+        assert!(fixture.faulty.before_final.lock().is_empty());
+        assert!(fixture.body("a").await.unwrap() == text(300 * KB, sweeps));
     }
-    // For ever is too long.
+    // A commit does not stage forever.
     for _ in 0..100 {
-        bed.meddling.before_final.lock().push_back(early_sweep(&bed));
+        fixture.faulty.before_final.lock().push_back(early_sweep(&fixture));
     }
     let op = Op::Put(Draft::new(key("a"), text(300 * KB, 9)));
-    let outcome = bed.chunked.commit(Commit::new(vec![op])).await;
+    let outcome = fixture.chunked.commit(Commit::new(vec![op])).await;
     assert!(matches!(outcome, Err(Error::Unavailable(_))), "{outcome:?}");
-    assert!(bed.body("a").await.unwrap() == text(300 * KB, 3));
+    assert!(fixture.body("a").await.unwrap() == text(300 * KB, 3));
 }
 
-/// A sweep that stops half-way has taken slices; the commit that would need them must not succeed.
+/// A sweep that stops half-way has deleted chunks; the commit that needs them must not succeed.
 #[tokio::test]
-async fn parts_that_are_swept_in_part_are_staged_again() {
+async fn chunks_that_are_swept_in_part_are_staged_again() {
     for step in 0..6 {
-        let bed = Bed::new(TINY);
-        let ahead = Hand::new();
+        let fixture = Fixture::new(TINY);
+        let ahead = ManualClock::new();
         ahead.advance(DAY);
-        let dying = Meddling::with(bed.memory.clone());
+        let dying = FaultyStore::with(fixture.memory.clone());
         dying.fail(step, Fault::Before);
         let sweeper = ChunkedStore::new(dying, ahead.clone(), 99);
         let event: Event = Box::new(move || {
@@ -74,33 +74,33 @@ async fn parts_that_are_swept_in_part_are_staged_again() {
             }
             .boxed()
         });
-        bed.meddling.before_final.lock().push_back(event);
-        bed.put("a", &"x".repeat(20 * KB)).await;
-        assert!(bed.body("a").await.unwrap() == "x".repeat(20 * KB), "step {step}");
-        bed.remove("a").await;
-        bed.sweep().await;
-        assert_eq!(bed.count(), 0, "step {step}");
+        fixture.faulty.before_final.lock().push_back(event);
+        fixture.put("a", &"x".repeat(20 * KB)).await;
+        assert!(fixture.body("a").await.unwrap() == "x".repeat(20 * KB), "step {step}");
+        fixture.remove("a").await;
+        fixture.sweep().await;
+        assert_eq!(fixture.count(), 0, "step {step}");
     }
 }
 
 #[tokio::test]
 async fn a_slow_writer_stages_again() {
     for (minutes, commits) in [(4, 1), (5, 1), (6, 2)] {
-        let bed = Bed::new(SMALL);
-        let clock = bed.clock.clone();
+        let fixture = Fixture::new(SMALL);
+        let clock = fixture.clock.clone();
         let slow: Event = Box::new(move || async move { clock.advance(minutes * MINUTE) }.boxed());
-        bed.meddling.before_staging.lock().push_back(slow);
-        bed.put("a", &"x".repeat(100 * KB)).await;
-        // 100 KB and an manifest are staged in one commit.
-        assert_eq!(*bed.meddling.commits.lock(), commits + 1, "{minutes} minutes");
-        assert_eq!(bed.body("a").await.unwrap().len(), 100 * KB);
-        bed.sweep().await;
-        assert_eq!(bed.body("a").await.unwrap().len(), 100 * KB);
+        fixture.faulty.before_staging.lock().push_back(slow);
+        fixture.put("a", &"x".repeat(100 * KB)).await;
+        // 100 KB and a manifest are staged in one commit.
+        assert_eq!(*fixture.faulty.commits.lock(), commits + 1, "{minutes} minutes");
+        assert_eq!(fixture.body("a").await.unwrap().len(), 100 * KB);
+        fixture.sweep().await;
+        assert_eq!(fixture.body("a").await.unwrap().len(), 100 * KB);
     }
 }
 
 #[tokio::test]
-async fn who_is_overtaken_between_stub_and_parts_reads_what_is_there_now() {
+async fn a_reader_overtaken_between_pointer_and_chunks_reads_the_new_record() {
     let large = |id: &str, seed| Op::Put(queued(id, &text(300 * KB, seed), 1));
     for (ops, expected) in [
         (vec![large("a", 2)], Some(text(300 * KB, 2))),
@@ -108,13 +108,13 @@ async fn who_is_overtaken_between_stub_and_parts_reads_what_is_there_now() {
         (vec![Op::Remove(key("a"))], None),
     ] {
         let new = || {
-            let bed = Bed::new(SMALL);
-            let meddle = bed.meddling.clone();
-            let event = overtake(&bed, ops.clone());
+            let fixture = Fixture::new(SMALL);
+            let faulty = fixture.faulty.clone();
+            let event = overtake(&fixture, ops.clone());
             async move {
-                bed.chunked.commit(Commit::new(vec![large("a", 1)])).await.unwrap();
-                meddle.before_parts.lock().push_back(event);
-                bed
+                fixture.chunked.commit(Commit::new(vec![large("a", 1)])).await.unwrap();
+                faulty.before_chunks.lock().push_back(event);
+                fixture
             }
         };
         assert!(new().await.body("a").await == expected);
@@ -126,21 +126,21 @@ async fn who_is_overtaken_between_stub_and_parts_reads_what_is_there_now() {
 
 #[tokio::test]
 async fn a_scan_that_is_overtaken_still_shows_all_of_a_commit_or_nothing() {
-    let bed = Bed::new(SMALL);
+    let fixture = Fixture::new(SMALL);
     let both = |seed: u64| -> Vec<Op> {
         let ops = ["a", "b", "c"].map(|id| Op::Put(Draft::new(key(id), text(70 * KB, seed))));
         ops.into()
     };
-    bed.chunked.commit(Commit::new(both(1))).await.unwrap();
+    fixture.chunked.commit(Commit::new(both(1))).await.unwrap();
     for seed in 2..5 {
-        let event = overtake(&bed, both(seed));
-        bed.meddling.before_parts.lock().push_back(event);
+        let event = overtake(&fixture, both(seed));
+        fixture.faulty.before_chunks.lock().push_back(event);
     }
-    let records = scan(&*bed.chunked).await.unwrap();
+    let records = scan(&*fixture.chunked).await.unwrap();
     assert!(records.iter().all(|(_, body)| *body == records[0].1));
 }
 
-/// Time that passes by a millisecond with every look.
+/// Time that passes by a millisecond with every reading.
 struct Running(AtomicU64);
 
 #[async_trait]
@@ -154,11 +154,11 @@ impl Clock for Running {
     }
 }
 
-/// A sweeper for which everything is always due, on another thread, next to writers and readers: nothing is lost.
+/// A sweeper for which everything is always due, on another thread, beside writers and readers: nothing is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_sweep_at_any_moment_loses_nothing() {
     let memory = Arc::new(MemoryStore::open(Settings::with_limits(TINY)).unwrap());
-    let writing = Arc::new(ChunkedStore::new(memory.clone(), Hand::new(), 1));
+    let writing = Arc::new(ChunkedStore::new(memory.clone(), ManualClock::new(), 1));
     let ahead = Arc::new(Running(AtomicU64::new(2_000_000_000_000)));
     let sweeping = Arc::new(ChunkedStore::new(memory, ahead.clone(), 2));
     let is_over = Arc::new(AtomicBool::new(false));
@@ -187,7 +187,7 @@ async fn a_sweep_at_any_moment_loses_nothing() {
                     Err(Error::Unavailable(_)) => given_up += 1,
                     Err(error) => panic!("{error}"),
                 }
-                match super::bed::body(&*chunked, &id).await {
+                match super::fixture::body(&*chunked, &id).await {
                     Ok(found) => assert!(found == written, "round {round}"),
                     Err(error) => panic!("round {round}: {error}"),
                 }
@@ -202,6 +202,6 @@ async fn a_sweep_at_any_moment_loses_nothing() {
     }
     is_over.store(true, Ordering::SeqCst);
     let removed = sweeper.await.unwrap();
-    assert!(removed > 20, "the sweeper met only {removed} sets of parts");
+    assert!(removed > 20, "the sweeper met only {removed} sets of chunks");
     assert!(given_up < 600, "every writer gave up");
 }

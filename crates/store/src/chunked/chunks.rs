@@ -1,25 +1,25 @@
-//! The records that a body is stored in: an manifest, which stands in a queue until nobody refers to it any more, and
-//! below it the text in slices.
+//! The records that hold a spilled body: a manifest, which stands in a queue until no record refers to it, and the
+//! chunks of the text below it.
 //!
-//! The manifest is small, so that putting off its due time or deciding its fate never moves the text.
+//! The manifest is small, so that postponing its due time or deciding its fate never rewrites the text.
 
 use crate::{Draft, Error, Key, Lane, Order, Partition, Place, Record, RecordId, Result};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// The kind of all these records. No caller may write records of this kind.
+/// The kind of manifests and chunks, reserved for them. It is stored: `part` in ids, `parts` in the topic.
 const KIND: &str = "part";
 
-/// A millisecond holds about a million orders, as everywhere.
+/// A millisecond has room for about a million orders, as in the engine.
 const ORDERS_PER_MS: u32 = 20;
 
-/// The queue in which parts wait to be [swept](crate::ChunkedStore::sweep).
+/// The queue in which manifests wait to be [swept](crate::ChunkedStore::sweep).
 pub fn chunk_lane() -> Lane {
     Lane::topic("chores", Some("parts".into()))
 }
 
-/// Names the parts of one body: by the handle that writes them, and a count of what that handle has written.
+/// Names the chunks of one body: by the handle that writes them, and the number of the body on that handle.
 pub(super) fn nonce(handle: u64, count: u64) -> String {
     format!("{handle:016x}-{count:x}")
 }
@@ -28,12 +28,12 @@ pub(super) fn manifest_id(nonce: &str) -> RecordId {
     RecordId::of(KIND).text(nonce)
 }
 
-/// The nonce of an manifest's id, `None` if it is the id of something else.
+/// The nonce in a manifest's id; `None` if the id is not one of a manifest.
 pub(super) fn nonce_of(manifest: &RecordId) -> Option<&str> {
     manifest.below(&RecordId::of(KIND)).filter(|nonce| !nonce.contains('/'))
 }
 
-/// Whether an id is kept for parts.
+/// Whether an id is reserved for manifests and chunks.
 pub(super) fn is_reserved(id: &RecordId) -> bool {
     let kind = RecordId::of(KIND);
     *id == kind || id.below(&kind).is_some()
@@ -42,15 +42,15 @@ pub(super) fn is_reserved(id: &RecordId) -> bool {
 pub(super) fn json(value: &impl Serialize) -> Result<Bytes> {
     let text = serde_json::to_vec(value);
     text.map(Bytes::from)
-        .map_err(|why| Error::Invalid(format!("a part cannot be written as JSON: {why}")))
+        .map_err(|why| Error::Invalid(format!("a chunk cannot be written as JSON: {why}")))
 }
 
-/// What an manifest says.
+/// What a manifest holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Manifest {
-    /// The record, in the same partition, that refers to these parts or is about to.
+    /// The record, in the same partition, that refers to these chunks or is about to.
     pub(super) owner: String,
-    /// How long after it was written it is looked at.
+    /// How long after it was written a sweep is due.
     pub(super) wait_ms: u64,
 }
 
@@ -60,7 +60,7 @@ impl Manifest {
             .map_err(|why| Error::Corrupt(format!("the record {} does not name its owner: {why}", record.key)))
     }
 
-    /// This manifest as it is written at a time.
+    /// This manifest as it is written at `now_ms`.
     pub(super) fn draft(&self, key: Key, order: Order, now_ms: u64) -> Result<Draft> {
         let place = Place {
             lane: chunk_lane(),
@@ -71,24 +71,24 @@ impl Manifest {
     }
 }
 
-/// Gives an manifest its order.
+/// The order of a manifest.
 pub(super) fn order(now_ms: u64, count: u64) -> Order {
     let mask = (1 << ORDERS_PER_MS) - 1;
     Order((now_ms << ORDERS_PER_MS) | (count & mask))
 }
 
-/// One slice of a body.
-pub(super) fn part(partition: &Partition, nonce: &str, number: usize, text: &str) -> Result<Draft> {
+/// One chunk of a body.
+pub(super) fn chunk(partition: &Partition, nonce: &str, number: usize, text: &str) -> Result<Draft> {
     let id = manifest_id(nonce).number(number as u64);
     Ok(Draft::new(Key::new(partition.clone(), id), json(&text)?))
 }
 
-/// The least that a slice needs: its quotes and one character, however it is escaped.
-pub(super) const LEAST_PART: usize = 8;
+/// The least room that a chunk needs: quotes and one character, however it is escaped.
+pub(super) const LEAST_CHUNK: usize = 8;
 
-/// Cuts a text into slices, none longer than `limit` bytes as a JSON string. Returns their lengths.
+/// Cuts a text into chunks, none longer than `limit` bytes as a JSON string. Returns their lengths.
 pub(super) fn cut(text: &str, limit: usize) -> Vec<usize> {
-    let room = limit.max(LEAST_PART) - 2;
+    let room = limit.max(LEAST_CHUNK) - 2;
     let mut lengths = Vec::with_capacity(text.len() / room + 1);
     let (mut used, mut length) = (0, 0);
     for character in text.chars() {
@@ -104,7 +104,7 @@ pub(super) fn cut(text: &str, limit: usize) -> Vec<usize> {
     lengths
 }
 
-/// A text for a body: itself where it is text, else a character for each byte.
+/// A body as text: itself where it is UTF-8, else a character for each byte.
 pub(super) fn to_text(body: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(body) {
         Ok(text) => text.into(),
@@ -112,7 +112,7 @@ pub(super) fn to_text(body: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The bytes of a text that has a character for each; `None` if it has others.
+/// The bytes of a text that has a character for each; `None` if it has characters beyond a byte.
 pub(super) fn to_bytes(text: &str) -> Option<Vec<u8>> {
     text.chars().map(|character| u8::try_from(character).ok()).collect()
 }
@@ -131,26 +131,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slices_make_up_the_text_and_none_is_too_long() {
+    fn chunks_make_up_the_text_and_none_is_too_long() {
         let every: String = (0..0x300).chain(0x1f600..0x1f680).filter_map(char::from_u32).collect();
         for text in ["", "a", "é😀\"\\\n\u{0}\u{1f}\u{7f}\u{2028}", &every, &every.repeat(3)] {
             for limit in (0..64).chain([100, 1000, 10_000]) {
                 let mut rest = text;
-                let slice = |length| {
-                    let (slice, behind) = rest.split_at(length);
+                let next_chunk = |length| {
+                    let (chunk, behind) = rest.split_at(length);
                     rest = behind;
-                    slice
+                    chunk
                 };
-                let slices: Vec<&str> = cut(text, limit).into_iter().map(slice).collect();
-                assert_eq!(slices.concat(), text);
-                for slice in &slices {
-                    let length = json(slice).unwrap().len();
-                    assert!(length <= limit.max(LEAST_PART), "{length} bytes where {limit} fit");
+                let chunks: Vec<&str> = cut(text, limit).into_iter().map(next_chunk).collect();
+                assert_eq!(chunks.concat(), text);
+                for chunk in &chunks {
+                    let length = json(chunk).unwrap().len();
+                    assert!(length <= limit.max(LEAST_CHUNK), "{length} bytes where {limit} fit");
                 }
-                for pair in slices.windows(2) {
+                for pair in chunks.windows(2) {
                     let next = pair[1].chars().next().unwrap();
                     let more = json(&format!("{}{next}", pair[0])).unwrap().len();
-                    assert!(more > limit, "a slice has room left");
+                    assert!(more > limit, "a chunk has room left");
                 }
             }
         }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_parts_are_told_from_others() {
+    fn ids_of_chunks_are_told_from_others() {
         let manifest = manifest_id(&nonce(7, 8));
         assert_eq!(nonce_of(&manifest), Some("0000000000000007-8"));
         assert_eq!(nonce_of(&manifest.number(0)), None);

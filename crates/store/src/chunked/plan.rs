@@ -1,4 +1,4 @@
-//! Which bodies of a commit have to leave their records.
+//! Which bodies of a commit have to be spilled.
 
 use super::chunks::{Manifest, is_reserved, json};
 use super::pointer::{POINTER_BYTES, may_be_pointer};
@@ -13,7 +13,7 @@ fn within(what: &'static str, actual: usize, limit: usize) -> Result<()> {
     }
 }
 
-/// Refuses at once what could not be committed, so that nothing is staged for it.
+/// Refuses a commit that could not succeed, so that nothing is staged for it.
 pub(super) fn check(commit: &Commit, inner: &Limits) -> Result<()> {
     let ops = commit.ops.len();
     within("the number of operations in the commit", ops, inner.ops_per_commit)?;
@@ -23,8 +23,9 @@ pub(super) fn check(commit: &Commit, inner: &Limits) -> Result<()> {
         bytes = bytes.saturating_add(draft.body.len());
         if is_reserved(&draft.key.id) {
             let key = &draft.key;
-            let why =
-                format!("the record {key} cannot be written: ids under `part` are kept for parts of large bodies");
+            let why = format!(
+                "the record {key} cannot be written: ids under `part` are reserved for the chunks of large bodies"
+            );
             return Err(Error::Invalid(why));
         }
     }
@@ -37,8 +38,9 @@ pub(super) fn check(commit: &Commit, inner: &Limits) -> Result<()> {
     Ok(())
 }
 
-/// What a body still takes in the final commit after it has left: its pointer, and the manifest that is written with it.
-fn left_behind(draft: &Draft) -> Result<usize> {
+/// The bytes that a spilled body still takes in the final commit: its pointer, and the manifest that is rewritten with
+/// it.
+fn bytes_left(draft: &Draft) -> Result<usize> {
     let manifest = Manifest {
         owner: draft.key.id.as_str().to_owned(),
         wait_ms: LONGEST_WAIT_MS,
@@ -46,39 +48,39 @@ fn left_behind(draft: &Draft) -> Result<usize> {
     Ok(POINTER_BYTES + json(&manifest)?.len())
 }
 
-/// The operations whose bodies leave, in order: those too large for a record, those that would be taken for a pointer, and of
-/// the others the largest, until the rest fits into one commit.
-pub(super) fn leaving(commit: &Commit, inner: &Limits) -> Result<Vec<usize>> {
-    let mut leaving = Vec::new();
-    let mut staying = Vec::new();
+/// The operations whose bodies are spilled, in order: those too large for a record, those that would be taken for a
+/// pointer, and of the others the largest, until the rest fits into one commit.
+pub(super) fn spilling(commit: &Commit, inner: &Limits) -> Result<Vec<usize>> {
+    let mut spilling = Vec::new();
+    let mut inline = Vec::new();
     let mut bytes = 0_usize;
     let drafts = commit.ops.iter().enumerate();
     for (op, draft) in drafts.filter_map(|(op, one)| Some((op, one.draft()?))) {
         if draft.body.len() > inner.bytes_per_record || may_be_pointer(&draft.body) {
-            leaving.push(op);
-            bytes += left_behind(draft)?;
+            spilling.push(op);
+            bytes += bytes_left(draft)?;
         } else {
-            staying.push((op, draft));
+            inline.push((op, draft));
             bytes += draft.body.len();
         }
     }
     if bytes > inner.bytes_per_commit {
-        staying.sort_by_key(|(op, draft)| (std::cmp::Reverse(draft.body.len()), *op));
-        for (op, draft) in staying {
-            let saved = draft.body.len().saturating_sub(left_behind(draft)?);
+        inline.sort_by_key(|(op, draft)| (std::cmp::Reverse(draft.body.len()), *op));
+        for (op, draft) in inline {
+            let saved = draft.body.len().saturating_sub(bytes_left(draft)?);
             if saved > 0 {
-                leaving.push(op);
+                spilling.push(op);
                 bytes -= saved;
             }
             if bytes <= inner.bytes_per_commit {
                 break;
             }
         }
-        leaving.sort_unstable();
+        spilling.sort_unstable();
     }
-    let what = "the size of the commit in bytes, large bodies taken out,";
+    let what = "the size of the commit in bytes, without its large bodies,";
     within(what, bytes, inner.bytes_per_commit)?;
-    Ok(leaving)
+    Ok(spilling)
 }
 
 #[cfg(test)]
@@ -103,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_must_leave_leaves() {
+    fn only_what_must_be_spilled_is() {
         for (sizes, expected) in [
             (&[][..], &[][..]),
             (&[4_000, 4_000], &[]),
@@ -113,15 +115,15 @@ mod tests {
             (&[1_000, 4_000, 3_000, 4_000, 3_000], &[1, 3]),
             (&[9_000, 4_000, 4_000, 3_000], &[0, 1]),
         ] {
-            assert_eq!(leaving(&commit(sizes), &LIMITS).unwrap(), expected, "{sizes:?}");
+            assert_eq!(spilling(&commit(sizes), &LIMITS).unwrap(), expected, "{sizes:?}");
         }
     }
 
     #[test]
-    fn what_looks_like_a_stub_leaves_however_small() {
+    fn what_looks_like_a_pointer_is_spilled_however_small() {
         let key = Key::new(Partition::new("p"), RecordId::of("a"));
         let ops = vec![Op::Create(Draft::new(key, r#"{"$parts":0}"#))];
-        assert_eq!(leaving(&Commit::new(ops), &LIMITS), Ok(vec![0]));
+        assert_eq!(spilling(&Commit::new(ops), &LIMITS), Ok(vec![0]));
     }
 
     #[test]
@@ -131,7 +133,7 @@ mod tests {
             ..LIMITS
         };
         assert!(matches!(
-            leaving(&commit(&[200, 200]), &tiny),
+            spilling(&commit(&[200, 200]), &tiny),
             Err(Error::TooLarge { .. })
         ));
         for (refused, what) in [(commit(&[1; 11]), "operations"), (commit(&[BYTES + 1]), "a record")] {

@@ -1,4 +1,4 @@
-//! What stands in a record whose body was stored in parts.
+//! The content of a record whose body is stored in chunks.
 
 use crate::{Error, Key, Result};
 use bytes::Bytes;
@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 /// No pointer is longer than this.
 pub(super) const POINTER_BYTES: usize = 160;
 
+/// The property that marks a pointer, as stored.
 const FIELD: &str = "$parts";
 
 /// Where the body is, and how to know that it is whole.
@@ -19,7 +20,7 @@ pub(super) struct Pointer {
     pub(super) count: usize,
     pub(super) bytes: usize,
     pub(super) hash: String,
-    /// The parts hold a character for each byte, because the body is not text.
+    /// The chunks hold a character for each byte, because the body is not UTF-8.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) binary: bool,
 }
@@ -36,7 +37,7 @@ impl Pointer {
         super::chunks::json(&Envelope { chunks: self })
     }
 
-    /// The pointer in a body, `None` if the body is what the caller wrote.
+    /// The pointer in a body; `None` if the body is what the caller wrote.
     pub(super) fn decode(key: &Key, body: &[u8]) -> Result<Option<Self>> {
         if !may_be_pointer(body) {
             return Ok(None);
@@ -60,9 +61,9 @@ pub(super) fn hash(body: &[u8]) -> String {
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(body))
 }
 
-/// Whether a body may be a pointer, or be taken for one once a database has written it in its own way: escapes
-/// resolved, spaces dropped, a property that is there twice kept once. A pointer has no other property, so it does
-/// not matter in which order they come. Looks at a few bytes, whatever the length.
+/// Whether a body may be a pointer, or may look like one once a database has rewritten it: escapes resolved, spaces
+/// dropped, a duplicate property kept once. A pointer has no other property, so the order does not matter. Reads a few
+/// bytes, whatever the length.
 pub(super) fn may_be_pointer(body: &[u8]) -> bool {
     let first_key = || {
         let object = body.trim_ascii_start().strip_prefix(b"{")?;
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stub_comes_back_and_is_short() {
+    fn a_pointer_comes_back_and_is_short() {
         let pointer = Pointer {
             nonce: super::super::chunks::nonce(u64::MAX, u64::MAX),
             count: u32::MAX as usize,
@@ -100,14 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn an_object_with_more_properties_is_none_in_whatever_order() {
+    fn an_object_with_more_properties_is_no_pointer_in_any_order() {
         for body in [r#"{"$parts":1,"a":2}"#, r#"{"a":2,"$parts":1}"#] {
             assert_eq!(Pointer::decode(&key(), body.as_bytes()), Ok(None));
         }
     }
 
     #[test]
-    fn whatever_could_be_taken_for_a_stub_is_known() {
+    fn whatever_could_be_taken_for_a_pointer_is_recognised() {
         for body in [
             r#"{"$parts":{}}"#,
             " {\n\"$parts\" : 1 }",

@@ -1,7 +1,7 @@
-//! Reading records whose bodies are stored in parts.
+//! Reading records whose bodies are stored in chunks.
 //!
-//! Between reading a pointer and its parts the record may be overwritten and the parts swept. So what looks damaged is asked
-//! for again: only a record that is damaged twice at the same version is damaged.
+//! Between reading a pointer and its chunks the record may be overwritten and the chunks swept. So a read that looks
+//! damaged is repeated: only a record that looks damaged twice at the same version is damaged.
 
 use super::chunks::{manifest_id, to_bytes};
 use super::pointer::{Pointer, hash, may_be_pointer};
@@ -11,24 +11,24 @@ use bytes::Bytes;
 use futures::{StreamExt, stream};
 use std::collections::BTreeMap;
 
-/// How many bodies of one page are put together at a time.
+/// How many bodies of one page are assembled at a time.
 const AT_ONCE: usize = 8;
-/// How many parts are asked for at a time.
+/// How many chunks are requested at a time.
 const PAGE: usize = 100;
 
-/// A body that could not be put together.
+/// A body that could not be assembled.
 struct Damage {
-    /// Its record among those that were read.
+    /// The index of its record among those that were read.
     at: usize,
     why: String,
 }
 
-/// What was found damaged so far, by key, at which version.
+/// The version at which each key was found damaged so far.
 #[derive(Default)]
 struct Suspects(BTreeMap<Key, Version>);
 
 impl Suspects {
-    /// Notes a damaged record; true if it was known to be so at this version.
+    /// Notes a damaged record; true if it was damaged at this version before.
     fn confirm(&mut self, record: &Record) -> bool {
         let before = self.0.insert(record.key.clone(), record.version.clone());
         before.as_ref() == Some(&record.version)
@@ -36,7 +36,7 @@ impl Suspects {
 }
 
 fn corrupt(key: &Key, why: &str) -> Error {
-    Error::Corrupt(format!("the body of the record {key} cannot be put together: {why}"))
+    Error::Corrupt(format!("the body of the record {key} cannot be assembled: {why}"))
 }
 
 fn overtaken(what: &str) -> Error {
@@ -63,7 +63,7 @@ impl ChunkedStore {
         Err(overtaken(&format!("the record {key}")))
     }
 
-    /// A page is read again as a whole, so that it still shows of each commit all or nothing.
+    /// A page is repeated as a whole, so that it still shows all or nothing of each commit.
     pub(super) async fn scan_whole(&self, query: &ScanQuery) -> Result<ScanPage> {
         let mut suspects = Suspects::default();
         for _ in 0..TRIES {
@@ -91,22 +91,22 @@ impl ChunkedStore {
             wider.limit = query.limit.saturating_add(spare);
             let mut page = self.inner.due(&wider).await?;
             let damages = self.fill(&mut page.records).await?;
-            let mut is_settled = true;
+            let mut is_confirmed = true;
             for damage in &damages {
                 if let Some(record) = page.records.get(damage.at) {
-                    is_settled &= suspects.confirm(record);
+                    is_confirmed &= suspects.confirm(record);
                 }
             }
             let is_full = damages.len() <= spare || !page.more;
-            if is_full && (is_settled || tries >= TRIES) {
+            if is_full && (is_confirmed || tries >= TRIES) {
                 return Ok(without(page, &damages, query.limit));
             }
-            // Twice as many as are damaged, so that a queue full of them takes few questions.
+            // Twice as many as are damaged, so that a queue full of them takes few queries.
             spare = spare.max(damages.len() * 2);
         }
     }
 
-    /// Replaces pointers by what they stand for. Returns those that could not be.
+    /// Replaces pointers by the bodies they point to. Returns those that could not be assembled.
     async fn fill(&self, records: &mut [Record]) -> Result<Vec<Damage>> {
         let mut readings = Vec::new();
         for (at, record) in records.iter().enumerate() {
@@ -140,7 +140,7 @@ impl ChunkedStore {
     }
 }
 
-/// The page without what is damaged and without what is more than was asked for.
+/// The page without its damaged records, cut to the limit of the query.
 fn without(mut page: DuePage, damages: &[Damage], limit: usize) -> DuePage {
     let mut at = 0;
     page.records.retain(|_| {
@@ -152,12 +152,12 @@ fn without(mut page: DuePage, damages: &[Damage], limit: usize) -> DuePage {
     page
 }
 
-/// Reads the parts of a body and puts them together.
+/// Reads the chunks of a body and joins them.
 async fn assemble(store: &dyn Store, partition: Partition, pointer: Pointer) -> Result<Bytes> {
     let damaged = |why: String| Error::Corrupt(why);
     if pointer.bytes > BYTES || pointer.count > pointer.bytes + 1 {
         return Err(damaged(format!(
-            "{} bytes in {} parts cannot be",
+            "{} bytes in {} chunks are impossible",
             pointer.bytes, pointer.count
         )));
     }
@@ -168,12 +168,12 @@ async fn assemble(store: &dyn Store, partition: Partition, pointer: Pointer) -> 
     let mut found = 0;
     loop {
         let page = store.scan(&query).await?;
-        for part in page.records.iter().filter(|part| part.key.id != manifest) {
-            if part.key.id != manifest.number(found as u64) {
-                return Err(damaged(format!("part {found} of {} is missing", pointer.count)));
+        for chunk in page.records.iter().filter(|chunk| chunk.key.id != manifest) {
+            if chunk.key.id != manifest.number(found as u64) {
+                return Err(damaged(format!("chunk {found} of {} is missing", pointer.count)));
             }
-            let text: String = serde_json::from_slice(&part.body)
-                .map_err(|why| damaged(format!("part {found} of {} is not text: {why}", pointer.count)))?;
+            let text: String = serde_json::from_slice(&chunk.body)
+                .map_err(|why| damaged(format!("chunk {found} of {} is not text: {why}", pointer.count)))?;
             match pointer.binary {
                 false => body.extend_from_slice(text.as_bytes()),
                 true => {
@@ -191,7 +191,7 @@ async fn assemble(store: &dyn Store, partition: Partition, pointer: Pointer) -> 
     match is_whole {
         true => Ok(body.into()),
         false => Err(damaged(format!(
-            "there are {found} of {} parts with {} of {} bytes, or others than were written",
+            "there are {found} of {} chunks with {} of {} bytes, or they are not those that were written",
             pointer.count,
             body.len(),
             pointer.bytes

@@ -1,4 +1,4 @@
-//! Committing with bodies spilled: stage the parts, then commit the pointers.
+//! Commits with spilled bodies: stage the chunks, then commit the pointers.
 
 use super::ChunkedStore;
 use super::chunks::{self, Manifest};
@@ -7,22 +7,22 @@ use crate::{Commit, Committed, Draft, Error, Key, Op, Order, Result, Sharing, Ve
 use bytes::Bytes;
 use std::borrow::Cow;
 
-/// The parts of one body.
+/// One body as its manifest and chunks.
 struct Spilled<'a> {
     nonce: String,
     manifest: Manifest,
     key: Key,
     order: Order,
     text: Cow<'a, str>,
-    /// The lengths of its slices.
-    slices: Vec<usize>,
+    /// The lengths of its chunks.
+    lengths: Vec<usize>,
 }
 
 impl Spilled<'_> {
     fn pointer(&self, body: &[u8]) -> Result<Bytes> {
         let pointer = Pointer {
             nonce: self.nonce.clone(),
-            count: self.slices.len(),
+            count: self.lengths.len(),
             bytes: body.len(),
             hash: hash(body),
             binary: self.text.as_bytes() != body,
@@ -31,7 +31,7 @@ impl Spilled<'_> {
     }
 }
 
-/// Writes parts in as few commits as fit, in the order in which they are pushed.
+/// Writes chunks in as few commits as fit, in the order in which they are pushed.
 struct Stager<'a> {
     chunked: &'a ChunkedStore,
     ops: Vec<Op>,
@@ -60,7 +60,7 @@ impl Stager<'_> {
         self.bytes = 0;
         let is_manifest = |op: &Op| chunks::nonce_of(&op.key().id).is_some();
         let manifests: Vec<bool> = ops.iter().map(is_manifest).collect();
-        // Relaxed, because whatever takes these writes back takes back the commit that rests on them.
+        // Relaxed, because whatever undoes these writes also undoes the commit that refers to them.
         let committed = self.chunked.inner.commit(Commit::new(ops).relaxed()).await?;
         let versions = committed.versions.into_iter().zip(manifests);
         self.manifests
@@ -77,18 +77,18 @@ fn draft_mut(op: &mut Op) -> Option<&mut Draft> {
 }
 
 impl ChunkedStore {
-    /// Makes a commit with the bodies of these operations spilled. `None` if the parts could not be relied on at
-    /// the end: nothing happened then, and it may be tried again.
-    pub(super) async fn spill(&self, commit: &Commit, leaving: &[usize]) -> Result<Option<Committed>> {
+    /// Makes a commit with the bodies of these operations spilled. `None` if the chunks could not be relied on at the
+    /// end: then nothing happened, and the commit may be repeated.
+    pub(super) async fn spill(&self, commit: &Commit, spilling: &[usize]) -> Result<Option<Committed>> {
         let staged_ms = self.clock.now_ms();
         let mut last = commit.clone();
-        let mut spilled = Vec::with_capacity(leaving.len());
-        for op in leaving {
+        let mut spilled = Vec::with_capacity(spilling.len());
+        for op in spilling {
             let drafts = commit.ops.get(*op).and_then(Op::draft);
             if let Some((draft, pointer)) = drafts.zip(last.ops.get_mut(*op).and_then(draft_mut)) {
-                let parts = self.cut(draft, staged_ms)?;
-                pointer.body = parts.pointer(&draft.body)?;
-                spilled.push(parts);
+                let body = self.cut(draft, staged_ms)?;
+                pointer.body = body.pointer(&draft.body)?;
+                spilled.push(body);
             }
         }
         spilled.sort_by(|left, right| left.key.partition.cmp(&right.key.partition));
@@ -99,12 +99,13 @@ impl ChunkedStore {
         if now_ms.saturating_sub(staged_ms) > self.staging_ms / 2 {
             return Ok(None);
         }
-        // Behind the caller's operations, so that their numbers stay and their failures are named first.
-        let room = self.limits.ops_per_commit.saturating_sub(self.counted(&last));
-        for (parts, version) in spilled.iter().zip(versions).take(room) {
-            let manifest = parts.manifest.draft(parts.key.clone(), parts.order, now_ms)?;
+        // After the caller's operations, so that their indices stay and their failures are reported first.
+        let room = self.limits.ops_per_commit.saturating_sub(self.op_count(&last));
+        for (body, version) in spilled.iter().zip(versions).take(room) {
+            let manifest = body.manifest.draft(body.key.clone(), body.order, now_ms)?;
             last.ops.push(Op::Replace(manifest, version));
         }
+        // The name that dashboards know: "outlined" stands for "spilled".
         metrics::counter!("perennial_store_outlined_total").increment(spilled.len() as u64);
         match self.inner.commit(last).await {
             Ok(mut committed) => {
@@ -112,14 +113,14 @@ impl ChunkedStore {
                 Ok(Some(committed))
             }
             Err(Error::Conflict { op, .. }) if op >= commit.ops.len() => Ok(None),
-            // The parts stay until they are swept, even though nothing seems to have happened: where a reply was lost on the way,
-            // a conflict may be with this very commit.
+            // The chunks stay until they are swept, even though nothing seems to have happened: if a reply was lost on
+            // the way, the conflict may be with this very commit.
             Err(error) => Err(error),
         }
     }
 
     /// How many operations a commit has, as the store below counts them.
-    fn counted(&self, commit: &Commit) -> usize {
+    fn op_count(&self, commit: &Commit) -> usize {
         let absent = commit.ops.iter().filter(|op| matches!(op, Op::Absent(_))).count();
         match self.inner.sharing() {
             Sharing::Exclusive => commit.ops.len(),
@@ -128,35 +129,35 @@ impl ChunkedStore {
     }
 
     fn cut<'a>(&self, draft: &'a Draft, staged_ms: u64) -> Result<Spilled<'a>> {
-        let count = self.count();
-        let nonce = chunks::nonce(self.nonce, count);
+        let number = self.next_number();
+        let nonce = chunks::nonce(self.nonce, number);
         let manifest = Manifest {
             owner: draft.key.id.as_str().to_owned(),
             wait_ms: self.staging_ms,
         };
-        // The first slice goes with its manifest, so that one small body is one commit.
+        // The first chunk is written with its manifest, so that one small body is one commit.
         let beside = chunks::json(&manifest)?.len();
         let room = self.limits.bytes_per_commit.saturating_sub(beside);
         let room = room.min(self.limits.bytes_per_record);
-        if room < chunks::LEAST_PART {
+        if room < chunks::LEAST_CHUNK {
             return Err(Error::TooLarge {
-                what: "the least size of a record of which a large body is made",
-                actual: beside + chunks::LEAST_PART,
+                what: "the least size of a chunk of a large body",
+                actual: beside + chunks::LEAST_CHUNK,
                 limit: self.limits.bytes_per_commit,
             });
         }
         let text = chunks::to_text(&draft.body);
         Ok(Spilled {
             key: Key::new(draft.key.partition.clone(), chunks::manifest_id(&nonce)),
-            order: chunks::order(staged_ms, count),
-            slices: chunks::cut(&text, room),
+            order: chunks::order(staged_ms, number),
+            lengths: chunks::cut(&text, room),
             text,
             nonce,
             manifest,
         })
     }
 
-    /// Writes all parts, each manifest before its slices, so that whatever is left behind at any moment can be found.
+    /// Writes all chunks, each manifest before its own, so that whatever is left behind at any moment can be found.
     /// Returns the versions of the manifests; `None` if a name was taken.
     async fn stage(&self, spilled: &[Spilled<'_>], staged_ms: u64) -> Result<Option<Vec<Version>>> {
         let mut stager = Stager {
@@ -168,7 +169,7 @@ impl ChunkedStore {
         match write(&mut stager, spilled, staged_ms).await {
             Ok(()) => Ok(stager.manifests.into_iter().collect()),
             Err(Error::Conflict { .. }) => Ok(None),
-            // What the caller asked for has not even begun.
+            // What the caller requested has not even begun.
             Err(Error::UnknownOutcome(why)) => Err(Error::Unavailable(why)),
             Err(error) => Err(error),
         }
@@ -176,15 +177,15 @@ impl ChunkedStore {
 }
 
 async fn write(stager: &mut Stager<'_>, spilled: &[Spilled<'_>], staged_ms: u64) -> Result<()> {
-    for parts in spilled {
-        let manifest = parts.manifest.draft(parts.key.clone(), parts.order, staged_ms)?;
+    for body in spilled {
+        let manifest = body.manifest.draft(body.key.clone(), body.order, staged_ms)?;
         stager.push(manifest).await?;
-        let mut rest: &str = &parts.text;
-        for (number, length) in parts.slices.iter().enumerate() {
-            let (slice, behind) = rest.split_at(*length);
+        let mut rest: &str = &body.text;
+        for (number, length) in body.lengths.iter().enumerate() {
+            let (chunk, behind) = rest.split_at(*length);
             rest = behind;
-            let part = chunks::part(&parts.key.partition, &parts.nonce, number, slice)?;
-            stager.push(part).await?;
+            let chunk = chunks::chunk(&body.key.partition, &body.nonce, number, chunk)?;
+            stager.push(chunk).await?;
         }
     }
     stager.flush().await

@@ -1,32 +1,32 @@
-//! Deleting parts that no record refers to.
+//! Deletion of chunks that no record refers to.
 
 use super::chunks::{self, Manifest};
 use super::pointer::Pointer;
 use super::{ChunkedStore, LONGEST_WAIT_MS};
 use crate::{Commit, Draft, Error, Key, Op, Order, Record, Result, ScanQuery, Version};
 
-/// How many keys are asked for at a time.
+/// How many keys are requested at a time.
 const PAGE: usize = 1_000;
 
-/// What a sweep did.
+/// The result of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swept {
-    /// A record refers to the parts; they are looked at again later.
+    /// A record refers to the chunks; they are checked again later.
     Kept,
-    /// Nobody referred to the parts; they are deleted.
+    /// No record referred to the chunks; they are deleted.
     Removed,
-    /// Nothing: the parts were gone, not due, or in somebody else's hands.
+    /// Nothing: the chunks were gone, not due, or changed meanwhile.
     Nothing,
 }
 
 impl ChunkedStore {
-    /// Looks at a set of parts whose manifest is due in [`chunk_lane`](super::chunk_lane), and deletes it if no record refers
-    /// to it. If one does, it is looked at again after twice the time, at last once a day.
+    /// Checks a set of chunks whose manifest is due in [`chunk_lane`](super::chunk_lane), and deletes it if no record
+    /// refers to it. If one does, it is checked again after twice the time, in the end once a day.
     ///
     /// May be called for any key in that queue, by several processes at once, and again after any error.
     pub async fn sweep(&self, key: &Key) -> Result<Swept> {
-        let Some(nonce) = chunks::nonce_of(&key.id).filter(|_| !self.is_idle()) else {
-            let why = format!("{key} is not the anchor of parts that this store keeps: sweep what is due in its queue");
+        let Some(nonce) = chunks::nonce_of(&key.id).filter(|_| !self.is_passthrough()) else {
+            let why = format!("{key} is not the manifest of chunks in this store: sweep what is due in its queue");
             return Err(Error::Invalid(why));
         };
         // First the manifest, then its owner: an owner that changes after this changes the manifest too.
@@ -42,7 +42,7 @@ impl ChunkedStore {
             .is_in_use(&Key::new(key.partition.clone(), owner_id(&manifest)), nonce)
             .await?
         {
-            true => self.put_off(manifest, record, now_ms).await,
+            true => self.postpone(manifest, record, now_ms).await,
             false => self.remove(manifest, record, now_ms).await,
         };
         match outcome {
@@ -51,7 +51,7 @@ impl ChunkedStore {
         }
     }
 
-    /// Whether the owner refers to the parts, or may do so for all that can be told.
+    /// Whether the owner refers to the chunks, or cannot be read well enough to rule it out.
     async fn is_in_use(&self, owner: &Key, nonce: &str) -> Result<bool> {
         let record = match self.inner.get(owner).await {
             Err(Error::Corrupt(_)) => return Ok(true),
@@ -64,7 +64,7 @@ impl ChunkedStore {
         }
     }
 
-    async fn put_off(&self, mut manifest: Manifest, record: Record, now_ms: u64) -> Result<Swept> {
+    async fn postpone(&self, mut manifest: Manifest, record: Record, now_ms: u64) -> Result<Swept> {
         manifest.wait_ms = manifest.wait_ms.max(1).saturating_mul(2).min(LONGEST_WAIT_MS);
         self.rewrite(&manifest, record, now_ms).await?;
         Ok(Swept::Kept)
@@ -72,42 +72,43 @@ impl ChunkedStore {
 
     async fn remove(&self, manifest: Manifest, record: Record, now_ms: u64) -> Result<Swept> {
         let key = record.key.clone();
-        let mut ids = self.slices(&key).await?;
+        let mut removals = self.chunk_removals(&key).await?;
         let limit = self.limits.ops_per_commit.max(1);
         let mut version = record.version.clone();
-        if ids.len() >= limit {
-            // More than one commit: before the first slice goes, no writer may come back to them.
+        if removals.len() >= limit {
+            // More than one commit: before the first chunk is deleted, no writer may come back to the set.
             version = self.rewrite(&manifest, record, now_ms).await?;
         }
-        // The manifest goes last, or who finds the rest if this is interrupted?
-        while ids.len() >= limit {
-            let ops = ids.split_off(ids.len() - limit.min(ids.len()));
+        // The manifest goes last: if this is interrupted, it leads to the rest.
+        while removals.len() >= limit {
+            let ops = removals.split_off(removals.len() - limit.min(removals.len()));
             self.inner.commit(Commit::new(ops).relaxed()).await?;
         }
-        ids.insert(0, Op::Delete(key, version));
-        metrics::counter!("perennial_store_parts_swept_total").increment(ids.len() as u64);
-        self.inner.commit(Commit::new(ids).relaxed()).await?;
+        removals.insert(0, Op::Delete(key, version));
+        // The name that dashboards know: "parts" are chunks.
+        metrics::counter!("perennial_store_parts_swept_total").increment(removals.len() as u64);
+        self.inner.commit(Commit::new(removals).relaxed()).await?;
         Ok(Swept::Removed)
     }
 
-    /// Writes the manifest anew, due after its wait.
+    /// Rewrites the manifest, due after its wait.
     async fn rewrite(&self, manifest: &Manifest, record: Record, now_ms: u64) -> Result<Version> {
         let order = record.place.as_ref().map_or(Order(0), |place| place.order);
         let draft: Draft = manifest.draft(record.key, order, now_ms)?;
         let commit = Commit::new(vec![Op::Replace(draft, record.version.clone())]).relaxed();
         let committed = self.inner.commit(commit).await?;
-        let missing = || Error::Corrupt("a commit did not tell the version that it wrote".to_owned());
+        let missing = || Error::Corrupt("a commit did not return the version that it wrote".to_owned());
         committed.version(0).cloned().ok_or_else(missing)
     }
 
-    /// The removal of every slice below an manifest.
-    async fn slices(&self, manifest: &Key) -> Result<Vec<Op>> {
+    /// The removal of every chunk below a manifest.
+    async fn chunk_removals(&self, manifest: &Key) -> Result<Vec<Op>> {
         let mut query = ScanQuery::under(manifest.partition.clone(), manifest.id.clone(), PAGE).keys_only();
         let mut ops = Vec::new();
         loop {
             let page = self.inner.scan(&query).await?;
-            let slices = page.records.into_iter().filter(|record| record.key != *manifest);
-            ops.extend(slices.map(|record| Op::Remove(record.key)));
+            let chunks = page.records.into_iter().filter(|record| record.key != *manifest);
+            ops.extend(chunks.map(|record| Op::Remove(record.key)));
             query.after = page.next;
             if query.after.is_none() {
                 return Ok(ops);

@@ -4,7 +4,7 @@ use super::StoreFactory;
 use super::helpers::*;
 use crate::{Commit, ConflictReason::*, Counter, ListFilter, Op};
 
-/// Whatever the failing condition's position, nothing of the commit is seen anywhere.
+/// Whatever the position of the failing condition, the commit changes nothing.
 pub async fn one_failed_condition_undoes_everything(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     let kept = put(&*store, draft("p", "kept", "1")).await;
@@ -26,7 +26,7 @@ pub async fn one_failed_condition_undoes_everything(factory: &dyn StoreFactory) 
     }
 }
 
-/// Creation, replacement and deletion of one commit are seen after it, all of them.
+/// Creation, replacement and deletion of one commit are all visible after it.
 pub async fn all_operations_appear_together(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     let old = put(&*store, draft("p", "old", "1")).await;

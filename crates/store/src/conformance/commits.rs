@@ -4,7 +4,7 @@ use super::StoreFactory;
 use super::helpers::*;
 use crate::{Commit, Committed, ConflictReason::*, Draft, Error, Lane, Listing, Op, Order, Place, Version};
 
-/// A created record is there, with the version that the commit told.
+/// A created record is there, with the version that the commit returned.
 pub async fn create_makes_a_record_that_was_not_there(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     assert_eq!(get(&*store, &key("p", "a")).await, None);
@@ -15,7 +15,7 @@ pub async fn create_makes_a_record_that_was_not_there(factory: &dyn StoreFactory
     assert_eq!((record.place, record.listing), (None, None));
 }
 
-/// Whatever table a store keeps a record in, it exists.
+/// A record exists, whichever table a store keeps it in.
 pub async fn create_refuses_a_record_that_is_there(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     put_all(&*store, [draft("p", "plain", "1"), queued("p", "queued", 1, 0)]).await;
@@ -26,7 +26,7 @@ pub async fn create_refuses_a_record_that_is_there(factory: &dyn StoreFactory) {
     }
 }
 
-/// Put asks for nothing.
+/// Put has no condition.
 pub async fn put_writes_whatever_was_there(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     for text in ["1", "2"] {
@@ -102,7 +102,7 @@ pub async fn the_first_operation_that_does_not_apply_is_named(factory: &dyn Stor
     assert_eq!(outcome, Err(conflict(2, Exists)));
 }
 
-/// A key twice in a commit is a mistake of the caller.
+/// Naming a key twice in a commit is a caller's mistake.
 pub async fn a_commit_may_not_name_a_record_twice(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     let ops = vec![Op::Put(draft("p", "a", "1")), Op::Remove(key("p", "a"))];
@@ -111,7 +111,7 @@ pub async fn a_commit_may_not_name_a_record_twice(factory: &dyn StoreFactory) {
     assert_eq!(get(&*store, &key("p", "a")).await, None);
 }
 
-/// Nothing to do is done at once.
+/// An empty commit succeeds at once.
 pub async fn a_commit_of_nothing_succeeds(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     assert_eq!(store.commit(Commit::default()).await, Ok(Committed::default()));
@@ -144,7 +144,7 @@ pub async fn attributes_come_back_as_they_were_written(factory: &dyn StoreFactor
         plain.clone().listed(listing.clone()),
         plain.placed(place).listed(listing),
     ];
-    // Each is written over each, so that a record moves between whatever tables a store has.
+    // Each is written over each, so that a record moves between all tables that a store may have.
     for before in &drafts {
         for after in &drafts {
             put(&*store, before.clone()).await;
@@ -197,7 +197,7 @@ pub async fn json_keeps_its_value(factory: &dyn StoreFactory) {
     }
 }
 
-/// What is not JSON is not touched.
+/// A body that is not JSON comes back unchanged.
 pub async fn bytes_that_are_not_json_are_kept(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     let all: Vec<u8> = (0..=255).collect();

@@ -1,10 +1,10 @@
-//! Records that cannot be understood.
+//! Records that cannot be decoded.
 
 use super::StoreFactory;
 use super::helpers::*;
 use crate::{Error, ListFilter, Op};
 
-/// The store opens, queues and listings go on without it, and only who reads it by its key is told.
+/// The store opens, queues and listings leave the record out, and only a read by its key fails.
 pub async fn a_damaged_record_stands_in_nobodys_way(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     put_all(

@@ -1,4 +1,4 @@
-//! Callers vanish: the runtime drops futures at shutdown.
+//! Dropped callers: the runtime drops futures at shutdown.
 
 use super::StoreFactory;
 use super::helpers::*;
@@ -27,7 +27,7 @@ pub async fn dropping_a_polled_commit_neither_undoes_nor_tears_it(factory: &dyn 
         drop(store.commit(Commit::new(ops)).now_or_never());
     }
     match store.sharing() {
-        // Whatever is ordered later finds everything before it settled.
+        // Whatever is ordered later finds everything before it finished.
         Sharing::Exclusive => drop(put(&*store, draft("end", "a", "1")).await),
         // Closing waits for what was accepted.
         Sharing::Shared => {

@@ -5,7 +5,7 @@ use super::helpers::*;
 use crate::{DueQuery, Lane, Op, Order, Sharing, Slot, SlotSet, Store, Topics};
 use std::sync::Arc;
 
-/// What is ready, and, where the store is exclusive, exactly when to look again.
+/// Asserts what is ready and, where the store is exclusive, when the next record is due.
 async fn expect(store: &Arc<dyn Store>, until_ms: u64, ready: &[&str], next: Option<u64>) {
     let (ids, next_due_ms) = due_at(&**store, until_ms).await;
     assert_eq!(ids, ready, "at {until_ms}");
@@ -50,7 +50,7 @@ pub async fn hidden_records_wait_for_their_time(factory: &dyn StoreFactory) {
     expect(&store, 200, &["later", "soon", "now"], None).await;
 }
 
-/// Clocks differ and go back.
+/// Clocks differ, and are set back.
 pub async fn time_may_be_asked_for_in_any_order(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     put_all(&*store, [queued("p", "a", 1, 100), queued("p", "b", 2, 50)]).await;
@@ -61,7 +61,7 @@ pub async fn time_may_be_asked_for_in_any_order(factory: &dyn StoreFactory) {
     }
 }
 
-/// `u64::MAX` sees what is hidden.
+/// `u64::MAX` also matches records that are not due.
 pub async fn the_end_of_time_takes_everything(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     put_all(&*store, [queued("p", "a", 1, u64::MAX / 2), queued("p", "b", 2, 0)]).await;
@@ -125,7 +125,7 @@ pub async fn slots_are_chosen(factory: &dyn StoreFactory) {
     assert_eq!(seen, (0..40).map(|n| format!("{n:02}")).collect::<Vec<_>>());
 }
 
-/// A reader that cannot use what stands in front looks behind it.
+/// A reader that cannot use the first records pages past them.
 pub async fn pages_go_on_after_an_order(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     for n in 0..10 {
@@ -145,7 +145,7 @@ pub async fn pages_go_on_after_an_order(factory: &dyn StoreFactory) {
     assert_eq!(seen, (0..10).map(|n: u32| n.to_string()).collect::<Vec<_>>());
 }
 
-/// `more` is about matching, ready records.
+/// `more` counts matching, ready records only.
 pub async fn more_says_that_the_limit_left_something_out(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     put_all(
@@ -163,7 +163,7 @@ pub async fn more_says_that_the_limit_left_something_out(factory: &dyn StoreFact
     }
 }
 
-/// A claim is a rewrite with a later due time; an abandoned one comes back where it stood.
+/// A claim is a rewrite with a later due time; an abandoned record comes back where it stood.
 pub async fn rewriting_keeps_the_place_and_may_hide_it(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     put(&*store, queued("p", "second", 2, 0)).await;
@@ -215,7 +215,7 @@ pub async fn lanes_do_not_mix(factory: &dyn StoreFactory) {
     );
 }
 
-/// What stood in the queue stands there after a restart, in the same order, and what had left has left.
+/// What stood in the queue stands there after a restart, in the same order, and what had left stays gone.
 pub async fn the_queue_survives_reopening(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     for n in 0..30_u64 {

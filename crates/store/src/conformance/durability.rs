@@ -1,4 +1,4 @@
-//! What was answered stays.
+//! What a commit has confirmed stays.
 
 use super::StoreFactory;
 use super::helpers::*;
@@ -68,7 +68,7 @@ pub async fn large_bodies_survive_reopening(factory: &dyn StoreFactory) {
     assert_eq!(page.records[0].body, text);
 }
 
-/// Closing twice is no mistake; using a closed store is.
+/// Closing twice is allowed; using a closed store is not.
 pub async fn a_closed_store_refuses_everything(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     put(&*store, draft("p", "a", "1")).await;

@@ -1,4 +1,4 @@
-//! Short words for what the tests say again and again.
+//! Helpers that the tests share.
 
 use crate::{
     Commit, ConflictReason, Draft, DuePage, DueQuery, Error, Key, Lane, ListFilter, Listing, Op, Order, Partition,
@@ -98,14 +98,14 @@ pub(super) async fn due(store: &dyn Store, query: &DueQuery) -> DuePage {
     store.due(query).await.unwrap()
 }
 
-/// The ids of what is ready at a time, and when to look again.
+/// The ids that are ready at a time, and when the next record is due.
 pub(super) async fn due_at(store: &dyn Store, until_ms: u64) -> (Vec<String>, Option<u64>) {
     let page = due(store, &DueQuery::new(&WORK, until_ms, 100)).await;
     let ids = ids(&page.records).into_iter().map(str::to_owned).collect();
     (ids, page.next_due_ms)
 }
 
-/// The partitions that a listing finds, over pages of `limit`, sorted.
+/// The partitions that a listing returns, over pages of `limit`, sorted.
 pub(super) async fn found(store: &dyn Store, filter: &ListFilter, limit: usize) -> Vec<String> {
     let mut found = Vec::new();
     let mut cursor = None;

@@ -4,22 +4,22 @@ use super::StoreFactory;
 use super::helpers::*;
 use crate::{Commit, Error, Op, Store};
 
-/// More than this cannot be tried in a test.
+/// A test cannot try more operations than this.
 const TRIABLE_OPS: usize = 10_000;
 const TRIABLE_BYTES: usize = 8 * 1024 * 1024;
 
 async fn expect(store: &dyn Store, ops: Vec<Op>, fits: bool, what: &str) {
     match store.commit(Commit::new(ops)).await {
-        Ok(_) => assert!(fits, "{what}: too much was taken"),
+        Ok(_) => assert!(fits, "{what}: more than the limit was accepted"),
         Err(Error::TooLarge { actual, limit, .. }) => {
-            assert!(!fits, "{what}: what fits was refused");
+            assert!(!fits, "{what}: a commit within the limit was refused");
             assert!(actual > limit);
         }
         Err(error) => panic!("{what}: {error}"),
     }
 }
 
-/// What the limits allow is taken, one more is refused, and nothing of it happens.
+/// A commit at the limits succeeds, one beyond them is refused and changes nothing.
 pub async fn the_limits_are_kept(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     let limits = store.limits();

@@ -1,4 +1,4 @@
-//! Finding records by their attributes.
+//! Listings by attributes.
 
 use super::StoreFactory;
 use super::helpers::*;
@@ -73,7 +73,7 @@ pub async fn every_filter_filters(factory: &dyn StoreFactory) {
     assert_eq!(all(&*store, &ended(21)).await, ["b", "c"]);
 }
 
-/// All that is asked must hold.
+/// All conditions must hold.
 pub async fn filters_combine(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     for n in 0..16 {
@@ -93,7 +93,7 @@ pub async fn filters_combine(factory: &dyn StoreFactory) {
     assert_eq!(all(&*store, &ListFilter { parent: None, ..filter }).await, ["11", "15"]);
 }
 
-/// A record is found by what it is now, never by what it was.
+/// A record is found by its current attributes only.
 pub async fn the_index_follows_every_change(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     let mut child = listing("new", "n");

@@ -1,6 +1,6 @@
 //! The suite that every store passes, for authors of stores anywhere.
 //!
-//! Tell the suite how to make, reopen and (if you can) damage a store, and let the macro write the tests:
+//! Implement how to make, reopen and (if possible) damage a store, and let the macro write the tests:
 //!
 //! ```text
 //! use perennial_store::conformance::StoreFactory;
@@ -19,7 +19,7 @@
 //! The expression is evaluated once for each test, so every test has a factory and a store of its own. The crate that
 //! uses the macro needs `tokio` with the features `macros` and `rt-multi-thread`.
 
-// A test suite: what does not hold must panic.
+// A test suite: a broken rule must panic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 pub mod atomicity;
@@ -49,11 +49,11 @@ pub trait StoreFactory: Send + Sync {
     /// A new, empty store. Called once.
     async fn create(&self) -> Arc<dyn Store>;
 
-    /// Lets go of the store, which the test has no other handle of, and opens the same data again.
+    /// Closes the store, of which the test has no other handle, and opens the same data again.
     async fn reopen(&self, store: Arc<dyn Store>) -> Arc<dyn Store>;
 
-    /// Lets go of the store, makes the stored bytes of a record senseless, and opens the same data again. `None` if
-    /// that cannot be done here; then what depends on it is not tested.
+    /// Closes the store, damages the stored bytes of a record, and opens the same data again. `None` if that is not
+    /// possible here; then the rules about damage are not tested.
     async fn damage(&self, store: Arc<dyn Store>, key: &Key) -> Option<Arc<dyn Store>> {
         let _ = (store, key);
         None

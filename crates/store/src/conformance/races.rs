@@ -1,4 +1,4 @@
-//! Many at once.
+//! Concurrent callers.
 
 use super::StoreFactory;
 use super::helpers::*;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 const RACERS: usize = 16;
 
-/// Runs as many tasks as there are racers and returns what they return.
+/// Runs one task for each racer and returns their results.
 async fn race<T, F>(store: &Arc<dyn Store>, run: impl Fn(Arc<dyn Store>, usize) -> F) -> Vec<T>
 where
     T: Send + 'static,
@@ -19,7 +19,7 @@ where
     join_all(tasks).await.into_iter().map(Result::unwrap).collect()
 }
 
-/// A fenced turn: all but one are told that they came too late.
+/// A fenced turn: all but one fail with a conflict.
 pub async fn of_many_that_replace_one_version_exactly_one_wins(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     for _ in 0..10 {
@@ -41,7 +41,7 @@ pub async fn of_many_that_replace_one_version_exactly_one_wins(factory: &dyn Sto
     }
 }
 
-/// Also where nothing was there.
+/// The same where the record did not exist.
 pub async fn of_many_that_create_one_record_exactly_one_wins(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     for round in 0..10 {
@@ -56,7 +56,7 @@ pub async fn of_many_that_create_one_record_exactly_one_wins(factory: &dyn Store
     }
 }
 
-/// Read, change, replace, again if it was changed meanwhile: no increment is lost.
+/// Read, change, replace, and repeat on a conflict: no increment is lost.
 pub async fn every_increment_counts(factory: &dyn StoreFactory) {
     const EACH: usize = 10;
     let store = factory.create().await;
@@ -79,7 +79,7 @@ pub async fn every_increment_counts(factory: &dyn StoreFactory) {
     assert_eq!(body(&*store, &key("p", "n")).await, Some((RACERS * EACH).to_string()));
 }
 
-/// A scan shows of each commit all or nothing, also while records move between tables.
+/// A scan shows all or nothing of each commit, also while records move between tables.
 pub async fn readers_never_see_half_a_commit(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     put_all(&*store, [draft("p", "a", "0"), draft("p", "b", "0")]).await;

@@ -1,4 +1,4 @@
-//! Relaxed commits: ordered and seen, but not waited for.
+//! Relaxed commits: ordered and visible, but not yet durable.
 
 use super::StoreFactory;
 use super::helpers::*;
@@ -39,7 +39,7 @@ pub async fn a_relaxed_commit_is_seen_once_it_is_answered(factory: &dyn StoreFac
     }
 }
 
-/// Each sees what the one before it did, whatever their kinds.
+/// Each commit sees the one before it, whatever their durability.
 pub async fn relaxed_and_durable_commits_take_effect_in_order(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     let mut version = put(&*store, queued("p", "job", 1, 0)).await;
@@ -81,7 +81,7 @@ pub async fn a_relaxed_commit_is_checked_like_any_other(factory: &dyn StoreFacto
     assert_eq!(body(&*store, &key("p", "a")).await.as_deref(), Some("3"));
 }
 
-/// What is closed properly loses nothing.
+/// A store that is closed properly loses nothing.
 pub async fn closing_makes_relaxed_commits_durable(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     relaxed(&*store, Op::Create(queued("p", "job", 1, 0))).await.unwrap();

@@ -22,12 +22,12 @@ pub async fn records_come_in_order_of_their_ids(factory: &dyn StoreFactory) {
     assert_eq!(all_ids(&*store, "p").await, expected);
 }
 
-/// Pages of any size cover everything once, and the last one says that it is.
+/// Pages of any size cover everything once, and the last one says that it is the last.
 pub async fn a_scan_goes_on_where_the_page_ended(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     for n in 0..20 {
         let draft = draft("p", &format!("{n:02}"), "");
-        // Spread over whatever tables a store has.
+        // Spread over all tables that a store may have.
         let draft = match n % 3 {
             0 => draft,
             1 => draft.placed(place(None, n, 0)),
@@ -77,7 +77,7 @@ pub async fn under_takes_an_id_and_what_is_below_it(factory: &dyn StoreFactory) 
     assert_eq!((ids(&page.records), page.next), (vec!["job/1", "job/1/2"], None));
 }
 
-/// Whoever deletes what a page returned goes on where it was.
+/// A caller may delete what a page returned and page on from there.
 pub async fn after_need_not_exist(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     put_all(&*store, ["a", "c"].map(|id| draft("p", id, ""))).await;
@@ -98,7 +98,7 @@ pub async fn keys_only_leaves_the_bodies_out(factory: &dyn StoreFactory) {
     assert!(page.records[0].body.is_empty());
 }
 
-/// A partition is everything that has its name.
+/// A partition contains its queued and listed records too.
 pub async fn queued_and_listed_records_are_scanned_like_others(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     put_all(&*store, [queued("p", "b", 1, 0), draft("p", "c", "")]).await;
@@ -106,7 +106,7 @@ pub async fn queued_and_listed_records_are_scanned_like_others(factory: &dyn Sto
     assert_eq!(all_ids(&*store, "p").await, ["a", "b", "c"]);
 }
 
-/// An unknown partition is an empty one.
+/// An unknown partition is empty.
 pub async fn a_scan_of_nothing_is_empty(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     let page = scan(&*store, &all(10)).await;

@@ -1,11 +1,11 @@
-//! Word of new work.
+//! Notifications of new work.
 
 use super::StoreFactory;
 use super::helpers::*;
 use crate::{Commit, Op, Sharing, Signal};
 use futures::FutureExt;
 
-/// An exclusive store tells at once, and of nothing that is not placed.
+/// An exclusive store signals at once, and only for placed records.
 pub async fn a_placed_record_is_told_of(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     if store.sharing() == Sharing::Shared {

@@ -1,4 +1,4 @@
-//! Versions change with every write and never return.
+//! Versions change with every write and are never reused.
 
 use super::StoreFactory;
 use super::helpers::*;
@@ -14,7 +14,7 @@ pub async fn every_write_has_a_new_version(factory: &dyn StoreFactory) {
     }
 }
 
-/// A record that is deleted and made again is another one.
+/// A record that is deleted and created again is another one.
 pub async fn a_version_never_returns_after_deletion(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     let mut seen = HashSet::new();
@@ -25,7 +25,7 @@ pub async fn a_version_never_returns_after_deletion(factory: &dyn StoreFactory) 
     }
 }
 
-/// Reopening starts no numbering again.
+/// Reopening does not restart the numbering.
 pub async fn a_version_never_returns_after_reopening(factory: &dyn StoreFactory) {
     let mut store = factory.create().await;
     let mut seen = HashSet::new();
@@ -38,7 +38,7 @@ pub async fn a_version_never_returns_after_reopening(factory: &dyn StoreFactory)
     }
 }
 
-/// A version that was overwritten long ago, in another life of the store, is still not the current one.
+/// A version that was overwritten before the store was reopened is still not the current one.
 pub async fn a_stale_version_is_refused_for_ever(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     let stale = put(&*store, draft("p", "a", "1")).await;
@@ -52,7 +52,7 @@ pub async fn a_stale_version_is_refused_for_ever(factory: &dyn StoreFactory) {
     );
 }
 
-/// Versions are opaque; one that this store cannot have given matches nothing.
+/// Versions are opaque; one that this store cannot have returned matches nothing.
 pub async fn a_version_of_another_kind_of_store_matches_nothing(factory: &dyn StoreFactory) {
     let store = factory.create().await;
     put(&*store, draft("p", "a", "1")).await;
@@ -62,7 +62,7 @@ pub async fn a_version_of_another_kind_of_store_matches_nothing(factory: &dyn St
     }
 }
 
-/// An exclusive store knows how often it was opened.
+/// An exclusive store counts its openings.
 pub async fn the_epoch_grows_with_every_opening(factory: &dyn StoreFactory) {
     let mut store = factory.create().await;
     for _ in 0..3 {

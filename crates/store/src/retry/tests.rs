@@ -11,15 +11,15 @@ enum Next {
     LoseReply,
 }
 
-/// A store of one map that fails as it is told.
+/// A store of one map that fails as scripted.
 #[derive(Default)]
 struct Scripted {
     records: Mutex<BTreeMap<Key, Record>>,
     script: Mutex<VecDeque<Next>>,
     commits: Mutex<u64>,
-    /// Whether other processes write, too.
+    /// Whether other processes write too.
     is_shared: bool,
-    /// Done before the next record is read.
+    /// Runs before the next record is read.
     before_get: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
@@ -123,11 +123,11 @@ impl Clock for Skipping {
     }
 }
 
-fn bed(script: impl IntoIterator<Item = Next>) -> (Arc<Scripted>, Arc<Skipping>, RetryStore) {
-    bed_of(false, script)
+fn setup(script: impl IntoIterator<Item = Next>) -> (Arc<Scripted>, Arc<Skipping>, RetryStore) {
+    setup_of(false, script)
 }
 
-fn bed_of(is_shared: bool, script: impl IntoIterator<Item = Next>) -> (Arc<Scripted>, Arc<Skipping>, RetryStore) {
+fn setup_of(is_shared: bool, script: impl IntoIterator<Item = Next>) -> (Arc<Scripted>, Arc<Skipping>, RetryStore) {
     let store = Arc::new(Scripted {
         script: Mutex::new(script.into_iter().collect()),
         is_shared,
@@ -152,22 +152,22 @@ async fn transient_failures_are_waited_out_and_the_servers_wait_is_honoured() {
         retry_after: Duration::from_millis(700),
     });
     let down = Next::FailBefore(Error::Unavailable("for a moment".to_string()));
-    let (_, clock, retrying) = bed([throttled, down]);
+    let (_, clock, retrying) = setup([throttled, down]);
     retrying.commit(create("a")).await.unwrap();
     assert!(clock.now_ms() >= 700, "waited {} ms", clock.now_ms());
 }
 
 #[tokio::test]
-async fn patience_ends() {
+async fn retries_end_when_the_time_is_up() {
     let down = (0..1_000).map(|_| Next::FailBefore(Error::Unavailable("for good".to_string())));
-    let (_, clock, retrying) = bed(down);
+    let (_, clock, retrying) = setup(down);
     assert!(matches!(retrying.commit(create("a")).await, Err(Error::Unavailable(_))));
     assert!((4_000..6_000).contains(&clock.now_ms()), "waited {} ms", clock.now_ms());
 }
 
 #[tokio::test]
 async fn a_commit_whose_reply_was_lost_is_recognised_and_not_made_twice() {
-    let (store, _, retrying) = bed([Next::LoseReply]);
+    let (store, _, retrying) = setup([Next::LoseReply]);
     let committed = retrying.commit(create("a")).await.unwrap();
     assert_eq!(committed.version(0), Some(&Version::number(1)));
     assert_eq!(*store.commits.lock().unwrap(), 1);
@@ -175,22 +175,22 @@ async fn a_commit_whose_reply_was_lost_is_recognised_and_not_made_twice() {
 
 #[tokio::test]
 async fn a_commit_that_was_lost_before_it_happened_is_made_again() {
-    let (store, _, retrying) = bed([Next::FailBefore(Error::UnknownOutcome("cut off".to_string()))]);
+    let (store, _, retrying) = setup([Next::FailBefore(Error::UnknownOutcome("cut off".to_string()))]);
     retrying.commit(create("a")).await.unwrap();
     assert_eq!(*store.commits.lock().unwrap(), 1);
 }
 
 #[tokio::test]
 async fn a_deletion_whose_reply_was_lost_is_recognised() {
-    let (_, _, retrying) = bed([Next::Apply, Next::LoseReply]);
+    let (_, _, retrying) = setup([Next::Apply, Next::LoseReply]);
     retrying.commit(create("a")).await.unwrap();
     retrying.commit(Commit::new(vec![Op::Remove(key("a"))])).await.unwrap();
     assert_eq!(retrying.get(&key("a")).await.unwrap(), None);
 }
 
 #[tokio::test]
-async fn what_cannot_pass_is_not_tried_again() {
-    let (store, clock, retrying) = bed([Next::Apply, Next::FailBefore(Error::Closed("broken".to_string()))]);
+async fn lasting_failures_are_not_retried() {
+    let (store, clock, retrying) = setup([Next::Apply, Next::FailBefore(Error::Closed("broken".to_string()))]);
     retrying.commit(create("a")).await.unwrap();
     assert!(matches!(retrying.commit(create("b")).await, Err(Error::Closed(_))));
     assert!(matches!(
@@ -201,8 +201,8 @@ async fn what_cannot_pass_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn a_version_that_somebody_else_wrote_since_does_not_pass_for_the_commits_own() {
-    let (store, _, retrying) = bed([Next::LoseReply]);
+async fn a_version_that_another_process_wrote_since_does_not_pass_for_the_commits_own() {
+    let (store, _, retrying) = setup([Next::LoseReply]);
     let two = Commit::new(vec![
         Op::Create(Draft::new(key("a"), Bytes::from("1"))),
         Op::Create(Draft::new(key("b"), Bytes::from("2"))),
@@ -210,7 +210,7 @@ async fn a_version_that_somebody_else_wrote_since_does_not_pass_for_the_commits_
     let overwritten = Arc::clone(&store);
     let commit = async { retrying.commit(two).await.unwrap() };
     let overwrite = Commit::new(vec![Op::Put(Draft::new(key("b"), Bytes::from("3")))]);
-    // The reply is lost when the commit is first polled; the other write comes before it is looked for.
+    // The reply is lost when the commit is first polled; the other write comes before the record is read back.
     *store.before_get.lock().unwrap() = Some(Box::new(move || drop(overwritten.apply(&overwrite))));
     let committed = commit.await;
     assert!(committed.version(0).is_some());
@@ -218,9 +218,9 @@ async fn a_version_that_somebody_else_wrote_since_does_not_pass_for_the_commits_
 }
 
 #[tokio::test]
-async fn what_a_commit_writes_over_something_does_not_prove_it_where_it_also_creates() {
+async fn an_overwritten_record_is_no_evidence_where_the_commit_also_creates_one() {
     // Another process makes the same turn: its head says the same, its page names another process.
-    let (_, _, retrying) = bed([
+    let (_, _, retrying) = setup([
         Next::Apply,
         Next::Apply,
         Next::FailBefore(Error::UnknownOutcome("cut off".to_string())),
@@ -251,9 +251,9 @@ fn cut_off() -> Next {
 }
 
 #[tokio::test]
-async fn a_record_that_another_process_wrote_just_so_does_not_prove_a_commit() {
-    // Both have reason to write the very same: a message that was in a head, and the head without it.
-    let (store, _, retrying) = bed_of(true, [Next::Apply, cut_off()]);
+async fn an_equal_record_of_another_process_is_no_evidence_for_a_commit() {
+    // Both have reason to write the very same records: a message that was in a head, and the head without it.
+    let (store, _, retrying) = setup_of(true, [Next::Apply, cut_off()]);
     retrying.commit(create("head")).await.unwrap();
     let set_free = |stamps: &Stamps| {
         let mut commit = Commit::new(vec![
@@ -272,25 +272,25 @@ async fn a_record_that_another_process_wrote_just_so_does_not_prove_a_commit() {
 }
 
 #[tokio::test]
-async fn a_commit_that_only_deletes_is_made_again_as_long_as_any_of_it_is_there() {
-    // Any of the three may be gone already, by whomever.
+async fn a_commit_that_only_deletes_is_made_again_as_long_as_any_record_is_left() {
+    // Any of the three may be gone already, whichever process deleted it.
     for gone in 0..3 {
-        let (store, _, retrying) = bed_of(true, [Next::Apply, Next::Apply, Next::Apply, cut_off()]);
+        let (store, _, retrying) = setup_of(true, [Next::Apply, Next::Apply, Next::Apply, cut_off()]);
         for id in ["a", "b", "c"] {
             retrying.commit(create(id)).await.unwrap();
         }
         store.records.lock().unwrap().remove(&key(["a", "b", "c"][gone]));
         let remove = |id: &str| Op::Remove(key(id));
         let committed = retrying.commit(Commit::new(["a", "b", "c"].map(remove).to_vec())).await;
-        assert!(!committed.unwrap().inferred, "it was made again, and answered");
+        assert!(!committed.unwrap().inferred, "it was made again, and its reply arrived");
         assert!(store.records.lock().unwrap().is_empty());
     }
 }
 
 #[tokio::test]
-async fn who_finds_all_gone_that_it_was_to_delete_does_not_know_who_deleted_it() {
+async fn a_deletion_that_finds_every_record_gone_is_inferred_on_a_shared_store() {
     for is_shared in [true, false] {
-        let (_, _, retrying) = bed_of(is_shared, [Next::Apply, Next::LoseReply]);
+        let (_, _, retrying) = setup_of(is_shared, [Next::Apply, Next::LoseReply]);
         retrying.commit(create("a")).await.unwrap();
         let delete = Op::Delete(key("a"), Version::number(1));
         let committed = retrying.commit(Commit::new(vec![delete])).await.unwrap();

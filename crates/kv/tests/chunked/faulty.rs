@@ -1,4 +1,4 @@
-//! A store that lets something happen just before a call, fails as it is told, and counts.
+//! A store that runs something just before a call, fails on demand, and counts.
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
@@ -10,7 +10,7 @@ use perennial_store::{
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What happens before a call.
+/// Runs before a call.
 pub type Event = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>;
 
 /// How a commit fails.
@@ -22,33 +22,33 @@ pub enum Fault {
     After,
 }
 
-pub struct Meddling {
+pub struct FaultyStore {
     inner: Arc<dyn Store>,
     /// Before the next commit that writes a record of the caller.
     pub before_final: Mutex<VecDeque<Event>>,
-    /// Before the next commit of parts alone.
+    /// Before the next commit of chunks alone.
     pub before_staging: Mutex<VecDeque<Event>>,
-    /// Before the next reading of parts.
-    pub before_parts: Mutex<VecDeque<Event>>,
+    /// Before the next read of chunks.
+    pub before_chunks: Mutex<VecDeque<Event>>,
     /// Which commits fail, counted from now.
     pub faults: Mutex<Vec<(usize, Fault)>>,
     /// Every second commit loses its reply.
     pub loses_replies: Mutex<bool>,
     /// JSON comes back as a document database writes it: without spaces, properties in order of their names.
     pub rewrites_json: Mutex<bool>,
-    /// Says that it is shared, and counts the absence of a record as two operations.
+    /// Reports itself as shared, and counts the absence of a record as two operations.
     pub is_shared: Mutex<bool>,
     pub commits: Mutex<usize>,
     pub reads: Mutex<usize>,
 }
 
-impl Meddling {
+impl FaultyStore {
     pub fn with(inner: Arc<dyn Store>) -> Arc<Self> {
         Arc::new(Self {
             inner,
             before_final: Mutex::default(),
             before_staging: Mutex::default(),
-            before_parts: Mutex::default(),
+            before_chunks: Mutex::default(),
             faults: Mutex::default(),
             loses_replies: Mutex::default(),
             rewrites_json: Mutex::default(),
@@ -101,12 +101,12 @@ impl Meddling {
     }
 }
 
-fn is_part(key: &Key) -> bool {
+fn is_chunk(key: &Key) -> bool {
     key.id.as_str().starts_with("part/")
 }
 
 #[async_trait]
-impl Store for Meddling {
+impl Store for FaultyStore {
     fn limits(&self) -> Limits {
         self.inner.limits()
     }
@@ -129,7 +129,7 @@ impl Store for Meddling {
             *commits += 1;
             *commits - 1
         };
-        match commit.ops.iter().map(Op::key).all(is_part) {
+        match commit.ops.iter().map(Op::key).all(is_chunk) {
             true => Self::happen(&self.before_staging).await,
             false => Self::happen(&self.before_final).await,
         }
@@ -153,7 +153,7 @@ impl Store for Meddling {
     async fn scan(&self, query: &ScanQuery) -> Result<ScanPage> {
         *self.reads.lock() += 1;
         if query.under.as_ref().is_some_and(|id| id.as_str().starts_with("part/")) && !query.keys_only {
-            Self::happen(&self.before_parts).await;
+            Self::happen(&self.before_chunks).await;
         }
         let mut page = self.inner.scan(query).await?;
         page.records.iter_mut().for_each(|record| self.rewrite(record));

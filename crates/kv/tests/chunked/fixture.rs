@@ -1,6 +1,6 @@
-//! What the tests stand on: a memory store with small limits, a clock that is set by hand, and a chunked store above.
+//! The setup of the tests: a memory store with small limits, a clock that is set by hand, and a chunked store above.
 
-use crate::meddling::Meddling;
+use crate::faulty::FaultyStore;
 use async_trait::async_trait;
 use perennial_kv::{MemoryDisk, MemoryStore, Settings, Table};
 use perennial_store::{
@@ -30,9 +30,9 @@ pub const MINUTE: u64 = 60_000;
 pub const DAY: u64 = 24 * 60 * MINUTE;
 
 /// A clock that stands still until it is moved.
-pub struct Hand(AtomicU64);
+pub struct ManualClock(AtomicU64);
 
-impl Hand {
+impl ManualClock {
     pub fn new() -> Arc<Self> {
         Arc::new(Self(AtomicU64::new(1_000_000)))
     }
@@ -43,7 +43,7 @@ impl Hand {
 }
 
 #[async_trait]
-impl Clock for Hand {
+impl Clock for ManualClock {
     fn now_ms(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }
@@ -53,37 +53,37 @@ impl Clock for Hand {
     }
 }
 
-pub struct Bed {
+pub struct Fixture {
     pub disk: MemoryDisk,
     pub memory: Arc<MemoryStore>,
-    pub meddling: Arc<Meddling>,
-    pub clock: Arc<Hand>,
+    pub faulty: Arc<FaultyStore>,
+    pub clock: Arc<ManualClock>,
     pub chunked: Arc<ChunkedStore>,
 }
 
-impl Bed {
+impl Fixture {
     pub fn new(limits: Limits) -> Self {
         let disk = MemoryDisk::default();
         let memory = Arc::new(MemoryStore::open_disk(&disk, Settings::with_limits(limits)).unwrap());
-        let meddling = Meddling::with(memory.clone());
-        let clock = Hand::new();
-        let chunked = Arc::new(ChunkedStore::new(meddling.clone(), clock.clone(), 1));
+        let faulty = FaultyStore::with(memory.clone());
+        let clock = ManualClock::new();
+        let chunked = Arc::new(ChunkedStore::new(faulty.clone(), clock.clone(), 1));
         Self {
             disk,
             memory,
-            meddling,
+            faulty,
             clock,
             chunked,
         }
     }
 
-    /// How many records there are, parts included.
+    /// How many records there are, chunks included.
     pub fn count(&self) -> usize {
         let tables = [Table::Records, Table::Queue, Table::Listed];
         tables.map(|table| self.disk.count(table)).iter().sum()
     }
 
-    /// Sweeps until nothing more is deleted, over a time in which everything comes due.
+    /// Sweeps until nothing more is deleted, over a time in which everything becomes due.
     pub async fn sweep(&self) {
         for _ in 0..3 {
             self.clock.advance(DAY);
@@ -140,7 +140,7 @@ pub async fn body(store: &dyn Store, id: &str) -> Result<Option<String>, Error> 
     Ok(record.map(|record| String::from_utf8(record.body.to_vec()).unwrap()))
 }
 
-/// The records of the partition that are not parts, with their bodies.
+/// The records of the partition that are not chunks, with their bodies.
 pub async fn scan(store: &dyn Store) -> Result<Vec<(String, String)>, Error> {
     let page = store.scan(&ScanQuery::all(Partition::new("p"), 10_000)).await?;
     assert_eq!(page.next, None);
@@ -160,7 +160,7 @@ pub async fn work(store: &dyn Store, limit: usize) -> Vec<(String, String)> {
     records.collect()
 }
 
-/// Text of exactly so many bytes, different for each seed, with characters of every width and cost.
+/// Text of exactly this many bytes, different for each seed, with characters of every width and cost.
 pub fn text(bytes: usize, seed: u64) -> String {
     let alphabet = ["a", "\"", "\\", "é", "\u{0}", "😀", "\n", "漢", "z", "{"];
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;

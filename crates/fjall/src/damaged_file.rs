@@ -1,4 +1,4 @@
-//! Naming the file that keeps a database from opening: the engine's errors do not.
+//! Finds the file that keeps a database from opening, because the engine's errors do not name it.
 
 use lsm_tree::table::Block;
 use lsm_tree::{Cache, Checksum, CompressionType, Table};
@@ -8,11 +8,11 @@ use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a blob file's metadata begin with, before their block.
+/// The prefix of a blob file's metadata, before their block.
 const META: &[u8] = b"META";
 
-/// The first table or blob file of a database that is damaged where the engine looks when it opens, if there is one.
-pub(crate) fn damaged_file(data: &Path) -> Option<PathBuf> {
+/// The first table or blob file of a database that is damaged where the engine reads when it opens, if there is one.
+pub(crate) fn find(data: &Path) -> Option<PathBuf> {
     let mut tables: Vec<PathBuf> = files(&data.join("keyspaces")).ok()?;
     tables.sort();
     for table in tables {
@@ -50,7 +50,7 @@ fn is_table(path: &Path) -> bool {
     open_table(path).is_ok_and(|table| table.iter().all(|entry| entry.is_ok()))
 }
 
-/// Whether the end of a blob file is there, and what it says of the rest.
+/// Whether the end of a blob file is there, with the metadata of the rest.
 fn is_blob_file(path: &Path) -> bool {
     let meta = || {
         let reader = sfa::Reader::new(path).ok()?;

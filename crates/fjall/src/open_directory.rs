@@ -1,4 +1,5 @@
-//! The directory of a store while it is open: written to only as long as it is this process's, and left in order.
+//! The directory of an open store: written to only as long as it belongs to this process, and left in a consistent
+//! state.
 
 use crate::OpenError;
 use crate::directory::Directory;
@@ -8,15 +9,15 @@ use perennial_kv::EngineError;
 use std::sync::{Mutex, PoisonError};
 
 /// A directory in which an engine runs.
-pub(crate) struct Home {
+pub(crate) struct OpenDirectory {
     journals: Mutex<Journals>,
     directory: Directory,
 }
 
-impl Home {
-    /// Looks whether the engine, which has started, holds what the directory holds, and notes its journals. `last` is the
-    /// sequence number of the last batch that the engine knows, `names_previous` whether a batch ever named the one before
-    /// it.
+impl OpenDirectory {
+    /// Checks that the engine, which has started, holds what the directory holds, and notes its journals. `last` is the
+    /// sequence number of the last batch that the engine knows, `names_previous` whether a batch ever named its
+    /// predecessor.
     pub(crate) fn prepare(
         directory: &Directory,
         last: Option<u64>,
@@ -39,8 +40,8 @@ impl Home {
         }
     }
 
-    /// Runs a write, which returns how many journals the engine has. It succeeds only if the directory is still this
-    /// process's afterwards.
+    /// Runs a write, which returns how many journals the engine has. It succeeds only if the directory still belongs to
+    /// this process afterwards.
     pub(crate) fn write(
         &self,
         write: impl FnOnce(&mut Journals) -> Result<usize, EngineError>,
@@ -55,8 +56,8 @@ impl Home {
         Ok(())
     }
 
-    /// Tells the opens of this process that wait for the directory that it will be left.
-    pub(crate) fn begin_leaving(&self) {
+    /// Tells the opens of this process that wait for the directory that it will be released.
+    pub(crate) fn begin_closing(&self) {
         self.directory.lock.begin_closing();
     }
 
@@ -67,21 +68,21 @@ impl Home {
     }
 }
 
-impl Drop for Home {
+impl Drop for OpenDirectory {
     fn drop(&mut self) {
         let journals = self.journals.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let is_in_order = journals.is_sound && self.directory.check().is_ok() && self.directory.is_engine_gone();
-        if !is_in_order {
+        let is_consistent = journals.is_sound && self.directory.check().is_ok() && self.directory.is_engine_gone();
+        if !is_consistent {
             return;
         }
         if let Err(error) = journals.close() {
             // The next open then treats the store like one after a crash: nothing is lost.
-            tracing::warn!(%error, path = %self.directory.path.display(), "the end of the journal could not be noted");
+            tracing::warn!(%error, path = %self.directory.path.display(), "the end of the journal could not be recorded");
         }
     }
 }
 
-/// Whether the engine holds what the journals hold, no less and no more.
+/// Checks that the engine holds exactly what the journals hold.
 fn check_recovered(directory: &Directory, last: Option<u64>, names_previous: bool) -> Result<(), OpenError> {
     let Some(recovery) = &directory.recovery else {
         return Ok(());
@@ -92,8 +93,8 @@ fn check_recovered(directory: &Directory, last: Option<u64>, names_previous: boo
         return damaged(format!("{LEDGER} is missing"));
     }
     match recovery.last {
-        Some(found) if last < Some(found) => damaged(format!("the storage engine did not take over all of {name}")),
-        // What is in a table was synced in a journal before.
+        Some(found) if last < Some(found) => damaged(format!("the storage engine did not recover all of {name}")),
+        // A batch in a table was synced in a journal before.
         Some(found) if last > Some(found) => damaged(format!("{name} has lost its end: tables hold later writes")),
         _ => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! Making a new store, and beginning again where an earlier try was cut short.
+//! Creating a new store, and starting over where an earlier attempt was interrupted.
 
 use crate::files::{self, create_private_folder, ignore_missing, private, sync_folder};
 use crate::{FORMAT, ledger};
@@ -7,17 +7,17 @@ use std::io::{self, Write};
 use std::path::Path;
 
 pub(crate) const FORMAT_FILE: &str = "FORMAT";
-/// There while a store is made: what is beside it was never used.
+/// Present while a store is being created: what is beside it was never used.
 pub(crate) const UNFINISHED_FILE: &str = "UNFINISHED";
 const NEW_FORMAT_FILE: &str = "FORMAT.new";
 pub(crate) const DATA: &str = "data";
 
-/// Whether a try to make a store may have left something of this name.
+/// Whether an interrupted creation may have left something of this name.
 pub(crate) fn may_leave(name: &str) -> bool {
     [UNFINISHED_FILE, NEW_FORMAT_FILE, DATA, ledger::FOLDER].contains(&name)
 }
 
-/// Whether what an earlier try left is nothing but that: no link, and no file of somebody else.
+/// Whether only an earlier attempt can have left what is there: no links, and no files of other programs.
 pub(crate) fn is_own_remainder(store: &Path) -> io::Result<bool> {
     for name in [UNFINISHED_FILE, NEW_FORMAT_FILE] {
         if kind(&store.join(name))?.is_some_and(|kind| !kind.is_file()) {
@@ -70,7 +70,7 @@ fn is_journal_note(name: &str, is_folder: bool) -> bool {
     !is_folder && (name.ends_with(".jnl") || name == "ledger" || name == "ledger.new")
 }
 
-/// Starts to make a store, over what an earlier try [left](is_own_remainder).
+/// Starts to create a store, over what an earlier attempt [left](is_own_remainder).
 pub(crate) fn begin(store: &Path) -> io::Result<()> {
     let unfinished = store.join(UNFINISHED_FILE);
     fs::remove_file(&unfinished).or_else(ignore_missing)?;
@@ -88,7 +88,7 @@ pub(crate) fn begin(store: &Path) -> io::Result<()> {
     sync_folder(store)
 }
 
-/// Makes a new store one that may be used: from here on, what is missing is missed.
+/// Marks a new store as usable: from here on, missing files are damage.
 pub(crate) fn finish(store: &Path) -> io::Result<()> {
     let text = format!("perennial {FORMAT}\nThis directory is a store. Only its program should change it.\n");
     files::replace(store, FORMAT_FILE, text.as_bytes())?;
@@ -96,7 +96,8 @@ pub(crate) fn finish(store: &Path) -> io::Result<()> {
     sync_folder(store)
 }
 
-/// Removes the mark of a store that is being made. It is left behind if the making was cut short at its very end.
+/// Removes the mark of a store that is being created. It is left behind if the creation was interrupted at its very
+/// end.
 pub(crate) fn remove_mark(store: &Path) -> io::Result<()> {
     fs::remove_file(store.join(UNFINISHED_FILE)).or_else(ignore_missing)
 }
