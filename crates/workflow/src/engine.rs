@@ -7,6 +7,7 @@ use crate::chores::Housekeeper;
 use crate::error;
 use crate::instance::{self, Cache, Snapshot, Trust};
 use crate::meters::Meters;
+use crate::mode::Mode;
 use crate::mutation::{self, Mutation};
 use crate::order::Sequencer;
 use crate::outbox::{KeyedMutex, Outbox};
@@ -16,10 +17,9 @@ use crate::records::partition;
 use crate::records::work::Activity;
 use crate::redo;
 use crate::settings::Settings;
-use crate::shared::Shared;
 use crate::spawn::Spawner;
 use duroxide::providers::{ProviderError, WorkItem};
-use perennial_store::{ChunkedStore, Clock, Commit, Committed, Error, Order, Result, RetryStore, Sharing, Slot, Store};
+use perennial_store::{ChunkedStore, Clock, Commit, Committed, Error, Order, Result, RetryStore, Slot, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -41,8 +41,8 @@ pub struct Engine {
     pub closed: AtomicBool,
     /// How the lanes are laid out.
     pub lanes: LaneLayout,
-    /// What is needed where many processes share the store.
-    pub shared: Option<Shared>,
+    /// Whether other processes work on the store too, and all that depends on it.
+    pub mode: Mode,
     pub outbox: Outbox,
     /// Who rolls turns of an instance forward, one at a time.
     pub rolling: KeyedMutex,
@@ -83,28 +83,22 @@ pub const RETRY_FOR: Duration = Duration::from_secs(4);
 impl Engine {
     pub fn new(store: Arc<dyn Store>, settings: Settings, clock: Arc<dyn Clock>) -> Self {
         let meters = Arc::new(Meters::new());
-        let shared = (store.sharing() == Sharing::Shared).then(|| Shared::new(&settings));
-        // Told in every token and in the names of staged parts, so that those of another opening are not taken for ours.
-        let epoch = shared.as_ref().map_or_else(|| store.epoch(), |shared| shared.seed);
+        let mode = Mode::of(&*store, &settings);
+        // Part of every token and of the names of staged parts, so that those of another opening are not taken for ours.
+        let epoch = mode.epoch(&*store);
         let retrying = Arc::new(RetryStore::new(store, Arc::clone(&clock), RETRY_FOR));
         let parts = Arc::new(ChunkedStore::new(retrying, Arc::clone(&clock), epoch));
         Self {
             board: Arc::new(Board::new(
                 Arc::clone(&clock),
                 epoch,
-                shared.is_some(),
+                mode.is_shared(),
                 Arc::clone(&meters),
             )),
             cache: Cache::new(settings.cache_bytes, Arc::clone(&meters)),
-            orders: shared
-                .as_ref()
-                .map_or_else(Sequencer::default, |shared| Sequencer::of_process(shared.seed)),
-            lanes: if shared.is_some() {
-                LaneLayout::Combined
-            } else {
-                LaneLayout::Split
-            },
-            shared,
+            orders: mode.sequencer(),
+            lanes: mode.lanes(),
+            mode,
             spawner: Spawner::new(&*clock),
             store: Arc::clone(&parts) as Arc<dyn Store>,
             parts,
@@ -122,7 +116,7 @@ impl Engine {
 
     /// What marks the ids of this process's records, where many processes share the store.
     pub fn process_id(&self) -> Option<&str> {
-        self.shared.as_ref().map(|shared| &*shared.owner)
+        self.mode.process_id().map(|process| &**process)
     }
 
     /// Whether the store was let go of.
@@ -138,9 +132,7 @@ impl Engine {
 
     /// Whether an activity is another process's to work at, as far as it is anybody's. One of a session is its holder's.
     pub fn is_foreign(&self, activity: &Activity, order: Order) -> bool {
-        let now_ms = self.clock.now_ms();
-        let by_order = |shared: &Shared| shared.is_foreign(activity.tag.as_deref(), order, now_ms);
-        activity.session.is_none() && self.shared.as_ref().is_some_and(by_order)
+        self.mode.is_foreign(activity, order, self.clock.now_ms())
     }
 
     /// The next order of arrival.
@@ -153,9 +145,7 @@ impl Engine {
         if mutation::is(Mutation::Relaxed) {
             commit = commit.relaxed();
         }
-        if let Some(shared) = &self.shared {
-            shared.stamps.mark(&mut commit);
-        }
+        self.mode.stamp(&mut commit);
         self.store.commit(commit).await
     }
 
@@ -187,18 +177,15 @@ impl Engine {
 
     /// The newest snapshot of an instance, for who must not miss what another process has just done.
     pub async fn sure_snapshot(&self, instance: &Arc<str>) -> Result<Arc<Snapshot>> {
-        match self.shared {
-            None => self.snapshot(instance).await,
-            Some(_) => self.newest_snapshot(instance).await,
+        match self.mode {
+            Mode::Exclusive => self.snapshot(instance).await,
+            Mode::Shared(_) => self.newest_snapshot(instance).await,
         }
     }
 
     /// What is taken for the newest without asking the store.
     pub fn trust(&self) -> Trust {
-        match &self.shared {
-            None => Trust::Always,
-            Some(_) => Trust::At(self.clock.now_ms()),
-        }
+        self.mode.trust(self.clock.now_ms())
     }
 
     /// The newest snapshot of an instance as the store has it.
@@ -209,12 +196,7 @@ impl Engine {
             let began = self.cache.begin(slot);
             let record = self.store.get(&Head::key_in(partition.clone())).await?;
             let version = record.as_ref().map(|record| &record.version);
-            if let Some(known) = self.cache.peek(instance)
-                && self.shared.is_some()
-                && known.head.as_ref().map(|(_, version)| version) == version
-            {
-                let involved = self.board.lock().0.is_involved(instance);
-                self.cache.confirm(instance, self.clock.now_ms(), involved);
+            if let Some(known) = self.mode.confirmed(self, instance, version) {
                 return Ok(known);
             }
             let snapshot = Arc::new(instance::load_from(&*self.store, &partition, record).await?);
@@ -225,24 +207,12 @@ impl Engine {
             if snapshot.head().is_some_and(|head| head.deletion.is_some()) {
                 return Ok(snapshot);
             }
-            if self.shared.is_some() && !self.is_consistent(instance, &snapshot).await? {
+            if !self.mode.is_consistent(self, instance, &snapshot).await? {
                 continue;
             }
             let involved = self.board.lock().0.is_involved(instance);
             return Ok(self.cache.fill(instance, slot, began, snapshot, self.trust(), involved));
         }
-    }
-
-    /// Whether nobody changed an instance while it was read: its head and the rest of it would not belong together.
-    async fn is_consistent(&self, instance: &str, snapshot: &Snapshot) -> Result<bool> {
-        let Some((_, version)) = &snapshot.head else {
-            return Ok(true);
-        };
-        if snapshot.is_of_one_moment() {
-            return Ok(true);
-        }
-        let now = self.store.get(&Head::key(instance)).await?;
-        Ok(now.is_some_and(|now| now.version == *version))
     }
 
     /// The same, for callers of the provider.
@@ -269,14 +239,6 @@ impl Engine {
             .as_ref()
             .and_then(|snapshot| snapshot.head()?.execution.pinned.as_ref());
         Pin::of(pinned)
-    }
-
-    /// Waits until nobody else writes what others see of a claim, where others see it; `None` if there is no such claim.
-    pub async fn enter_shared(&self, id: ClaimId) -> Option<Option<OwnedMutexGuard<()>>> {
-        match self.shared {
-            None => Some(None),
-            Some(_) => self.enter(id).await.map(Some),
-        }
     }
 
     /// Waits until nobody else writes what others see of a claim; `None` if there is no such claim.

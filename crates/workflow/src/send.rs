@@ -2,15 +2,12 @@
 
 use crate::engine::{Engine, put_off};
 use crate::error::{from_store, wrong_item};
-use crate::instance::Snapshot;
 use crate::mutation::{self, Mutation};
 use crate::names;
 use crate::queued::{NewActivity, NewMessage, written};
-use crate::records::head::Head;
 use crate::records::partition;
-use crate::shared::{self, Arrival, ArrivalClaim, batcher};
 use duroxide::providers::{ProviderError, WorkItem};
-use perennial_store::{Commit, Error, Op, Slot};
+use perennial_store::{Commit, Slot};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,70 +25,15 @@ pub async fn message(engine: &Arc<Engine>, item: WorkItem, delay: Option<Duratio
         .spawner
         .shield(async move {
             if let Some(Ok(Some((new_message, create)))) = again {
-                store(&engine, new_message, create).await.ok();
+                engine.mode.send(&engine, new_message, create).await.ok();
             }
-            store(&engine, new_message, create)
+            engine
+                .mode
+                .send(&engine, new_message, create)
                 .await
                 .map_err(|e| from_store(OPERATION, &e))
         })
         .await
-}
-
-/// Stores a message where many processes share the store.
-async fn store_shared(engine: &Arc<Engine>, new_message: NewMessage, create: Op) -> Result<(), Error> {
-    let since = shared::known_version(engine, &new_message.instance);
-    let (arrival_claim, optional) = ArrivalClaim::of(engine, &Arrival::from(&new_message))?.unzip();
-    let joined = match batcher::commit(engine, vec![create], optional.into_iter().collect()).await {
-        // It was in the head after all, and has been taken out.
-        Err(Error::Conflict { .. }) if arrival_claim.is_some() => return Ok(()),
-        outcome => outcome?,
-    };
-    engine.meters.messages.increment(1);
-    shared::receive(engine, &new_message, since, arrival_claim.as_ref(), &joined);
-    Ok(())
-}
-
-/// Stores a message. A start also finds out whether the instance is new, so that nobody has to read to know.
-async fn store(engine: &Arc<Engine>, new_message: NewMessage, create: Op) -> Result<(), Error> {
-    if engine.shared.is_some() {
-        return store_shared(engine, new_message, create).await;
-    }
-    let _arriving = engine.board.announce(vec![Arc::clone(&new_message.instance)]);
-    let head = Head::key(&new_message.instance);
-    let slot = Slot::of(&head.partition);
-    let mut committed = None;
-    if new_message.sort == crate::board::MessageKind::Start && engine.cache.peek(&new_message.instance).is_none() {
-        let began = engine.cache.begin(slot);
-        let new = Commit::new(vec![create.clone(), Op::Absent(head)]);
-        match engine.commit(new).await {
-            Ok(done) => {
-                let nothing = Arc::new(Snapshot::default());
-                engine
-                    .cache
-                    .fill(&new_message.instance, slot, began, nothing, engine.trust(), false);
-                committed = Some(done);
-            }
-            Err(Error::Conflict { op: 1, .. }) => {}
-            Err(other) => return Err(other),
-        }
-    }
-    let committed = match committed {
-        Some(committed) => committed,
-        None => engine.commit(Commit::new(vec![create])).await?,
-    };
-    engine.meters.messages.increment(1);
-    let pin = engine.known_pin(&new_message.instance);
-    let (mut board, now_ms) = engine.board.lock();
-    if let Some(version) = written(&committed, new_message.op) {
-        board.post(
-            &new_message.instance,
-            new_message.order,
-            new_message.queued(version),
-            pin,
-            now_ms,
-        );
-    }
-    Ok(())
 }
 
 /// Puts an activity into the queue without a turn.

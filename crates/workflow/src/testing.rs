@@ -76,7 +76,7 @@ async fn plant(workflows: &Workflows, key: Key, body: &'static [u8], place: Plac
     match engine.store.get(&key).await? {
         // The poller of a runtime that runs may be faster.
         Some(record) => match recover::admit(&engine, record, true).await {
-            Err(perennial_store::Error::Conflict { .. }) if engine.shared.is_some() => Ok(()),
+            Err(perennial_store::Error::Conflict { .. }) if engine.mode.is_shared() => Ok(()),
             outcome => outcome,
         },
         None => Ok(()),

@@ -3,7 +3,6 @@
 use crate::engine::{Engine, RETRY_FOR, later};
 use crate::error::from_store;
 use crate::settings::Settings;
-use crate::{recover, shared};
 use duroxide::providers::ProviderError;
 use parking_lot::RwLock;
 use perennial_store::{Clock, Error, Generation, Health, HealthWatch, Opener, Result, Store, StoreHandle, SystemClock};
@@ -57,10 +56,7 @@ impl Current {
     async fn start(generation: Generation, settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Self> {
         let health = generation.store.health();
         let engine = Arc::new(Engine::new(generation.store, settings.clone(), Arc::clone(clock)));
-        match engine.shared {
-            None => recover::recover(&engine).await?,
-            Some(_) => shared::check(&engine)?,
-        }
+        engine.mode.open(&engine).await?;
         Ok(Self {
             engine,
             generation: generation.number,
@@ -113,10 +109,7 @@ impl Workflows {
         let _starting = self.inner.starting.lock().await;
         let engine = self.engine();
         engine.retire();
-        let left = match engine.shared {
-            None => recover::leave(&engine).await,
-            Some(_) => shared::leave(&engine).await,
-        };
+        let left = engine.mode.leave(&engine).await;
         self.inner.store.close().await.and(left)
     }
 

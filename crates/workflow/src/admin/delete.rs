@@ -160,15 +160,10 @@ async fn attempt(
 /// that stayed would be an orphan.
 async fn find(engine: &Engine, id: &Arc<str>) -> Result<Arc<Snapshot>, Error> {
     let snapshot = engine.sure_snapshot(id).await?;
-    if snapshot.head.is_some() || engine.shared.is_none() {
+    if snapshot.head.is_some() || engine.mode.is_surely_absent(engine, Head::key(id)).await? {
         return Ok(snapshot);
     }
-    match engine.commit(Commit::new(vec![Op::Absent(Head::key(id))])).await {
-        Ok(_) => Ok(snapshot),
-        // What is read from now on is as new as this answer.
-        Err(Error::Conflict { .. }) => engine.sure_snapshot(id).await,
-        Err(other) => Err(other),
-    }
+    engine.sure_snapshot(id).await
 }
 
 /// Whether a deletion can be one commit.

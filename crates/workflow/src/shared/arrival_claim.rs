@@ -53,10 +53,7 @@ pub struct ArrivalClaim {
 impl ArrivalClaim {
     /// The claim that a commit could make which brings this message, as a optional of it; `None` if nobody here would work on
     /// the instance at once, or somebody does.
-    pub fn of(engine: &Engine, new_message: &Arrival) -> Result<Option<(Self, OptionalOp)>> {
-        let Some(shared) = &engine.shared else {
-            return Ok(None);
-        };
+    pub fn of(engine: &Engine, shared: &Shared, new_message: &Arrival) -> Result<Option<(Self, OptionalOp)>> {
         if new_message.sort == MessageKind::Result
             && affinity_of(engine, shared, &new_message.instance) == Affinity::Elsewhere
         {
@@ -119,7 +116,7 @@ impl ArrivalClaim {
 
     /// The commit made the claim: the instance, to be put on the board once its message is there. Keep the arrival_claim until
     /// then.
-    pub fn came_true(&self, engine: &Engine, instance: &Arc<str>, version: Version) -> Reservation {
+    pub fn made(&self, engine: &Engine, instance: &Arc<str>, version: Version) -> Reservation {
         let snapshot = Arc::new(self.snapshot.with_head(self.head.clone(), version));
         engine
             .cache
@@ -145,6 +142,7 @@ pub fn known_version(engine: &Engine, instance: &str) -> Option<Version> {
 /// of its own, or by the claim that was its first optional.
 pub fn receive(
     engine: &Engine,
+    shared: &Shared,
     new_message: &NewMessage,
     since: Option<Version>,
     arrival_claim: Option<&ArrivalClaim>,
@@ -166,11 +164,12 @@ pub fn receive(
             .cloned()
             .map(|version| new_message.queued(version)),
     };
-    let reservation = taken.map(|(head, arrival_claim)| arrival_claim.came_true(engine, &new_message.instance, head));
+    let reservation = taken.map(|(head, arrival_claim)| arrival_claim.made(engine, &new_message.instance, head));
     // What is gone already needs no delivery.
     if let Some(queued) = queued {
         deliver(
             engine,
+            shared,
             &new_message.instance,
             new_message.order,
             queued,
@@ -184,6 +183,7 @@ pub fn receive(
 /// same commit made.
 pub fn deliver(
     engine: &Engine,
+    shared: &Shared,
     instance: &Arc<str>,
     order: Order,
     queued: QueuedMessage,
@@ -191,8 +191,7 @@ pub fn deliver(
     reservation: Option<Reservation>,
 ) {
     let pin = engine.known_pin(instance);
-    let is_elsewhere = |shared: &Shared| affinity_of(engine, shared, instance) == Affinity::Elsewhere;
-    let left_alone = queued.sort == MessageKind::Result && engine.shared.as_ref().is_some_and(is_elsewhere);
+    let left_alone = queued.sort == MessageKind::Result && affinity_of(engine, shared, instance) == Affinity::Elsewhere;
     let (mut board, now_ms) = engine.board.lock();
     if left_alone && reservation.is_none() && board.could_take(instance) {
         // The other one has all of it in memory. If it does not come, the store tells of the result again.

@@ -3,6 +3,7 @@
 //! A database that serves one commit of a partition after the other answers a hundred results of a fan-out in a hundred
 //! round trips. So while one commit is under way, those that come for the same partition gather, and go together.
 
+use super::Shared;
 use crate::engine::Engine;
 use parking_lot::Mutex;
 use perennial_store::{Commit, Committed, Error, Key, Op, Partition, Result, Version};
@@ -49,8 +50,13 @@ pub struct Batcher {
 
 /// Commits `ops`, perhaps together with others of the same partition, each of which happens or fails for itself. The
 /// `optional` are operations of which each is made too if its condition holds.
-pub async fn commit(engine: &Arc<Engine>, ops: Vec<Op>, optional: Vec<OptionalOp>) -> Result<BatchOutcome> {
-    let (Some(shared), Some(first)) = (&engine.shared, ops.first()) else {
+pub async fn commit(
+    engine: &Arc<Engine>,
+    shared: &Arc<Shared>,
+    ops: Vec<Op>,
+    optional: Vec<OptionalOp>,
+) -> Result<BatchOutcome> {
+    let Some(first) = ops.first() else {
         return Err(Error::Invalid("a batched commit must not be empty".to_string()));
     };
     let partition = first.key().partition.clone();
@@ -72,28 +78,26 @@ pub async fn commit(engine: &Arc<Engine>, ops: Vec<Op>, optional: Vec<OptionalOp
     };
     if let Some(part) = alone {
         // Everybody else who writes to the partition waits for it: it must not end with the caller's runtime.
-        engine.spawner.spawn(drain(Arc::clone(engine), partition, part));
+        let drain = drain(Arc::clone(engine), Arc::clone(shared), partition, part);
+        engine.spawner.spawn(drain);
     }
     let gone = |_| Err(Error::Closed("the process is shutting down".to_string()));
     outcome.await.unwrap_or_else(gone)
 }
 
 /// Commits a part, and then whatever came for the same partition meanwhile.
-async fn drain(engine: Arc<Engine>, partition: Partition, first: Part) {
+async fn drain(engine: Arc<Engine>, shared: Arc<Shared>, partition: Partition, first: Part) {
     let mut batch = vec![first];
     while !batch.is_empty() {
         together(&engine, batch).await;
-        batch = next(&engine, &partition);
+        batch = next(&engine, &shared.batcher, &partition);
     }
 }
 
 /// Takes as many parts as fit into one commit, oldest first. The partition is free again when there are none.
-fn next(engine: &Engine, partition: &Partition) -> Vec<Part> {
-    let Some(shared) = &engine.shared else {
-        return Vec::new();
-    };
+fn next(engine: &Engine, batcher: &Batcher, partition: &Partition) -> Vec<Part> {
     let limits = engine.store.limits();
-    let mut waiting = shared.batcher.waiting.lock();
+    let mut waiting = batcher.waiting.lock();
     let Some(line) = waiting.get_mut(partition) else {
         return Vec::new();
     };

@@ -12,22 +12,27 @@ mod handover;
 mod members;
 mod poll;
 mod poller;
+mod read;
 mod renewal;
+mod send;
+pub mod turn;
+pub mod work;
 
 use affinity::{Affinity, affinity_of};
 pub use arrival_claim::{Arrival, ArrivalClaim, deliver, known_version, receive};
 use batcher::Batcher;
-pub use handover::see_through;
 pub use members::{Members, meet};
-pub use poller::{Poller, make_sure, poll_first, poll_now, watch};
-pub use renewal::prolonged;
+pub use poller::{Poller, poll_first, poll_now, refresh_foreign, watch};
+pub use read::{confirmed, is_consistent, is_surely_absent};
+pub use send::{create_messages, send};
+use work::{HeldSessions, ReservationReaper};
 
 use crate::engine::{Engine, later};
 use crate::mutation::{self, Mutation};
 use crate::records::head::Lease;
 use crate::records::lanes;
+use crate::records::work::Activity;
 use crate::settings::Settings;
-use crate::work::{HeldSessions, ReservationReaper, give_back};
 use perennial_store::{Error, Order, Result, Stamps};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -89,10 +94,13 @@ impl Shared {
         }
     }
 
-    /// Whether an activity is another process's to work at, as far as it is anybody's.
-    pub fn is_foreign(&self, tag: Option<&str>, order: Order, now_ms: u64) -> bool {
-        let topic = lanes::work_topic(tag);
-        self.members.is_foreign(&self.owner, &topic, order, now_ms)
+    /// Whether another process is preferred for an activity. One of a session is its holder's.
+    pub fn is_foreign(&self, activity: &Activity, order: Order, now_ms: u64) -> bool {
+        let by_order = || {
+            let topic = lanes::work_topic(activity.tag.as_deref());
+            self.members.is_foreign(&self.owner, &topic, order, now_ms)
+        };
+        activity.session.is_none() && by_order()
     }
 
     /// For how long dispatchers want turns.
@@ -127,7 +135,7 @@ pub fn lasts(until_ms: u64, now_ms: u64, lock: Duration) -> bool {
 }
 
 /// Begins to work on a store, or refuses one that cannot serve.
-pub fn check(engine: &Engine) -> Result<()> {
+pub fn open(engine: &Engine) -> Result<()> {
     let ops = engine.store.limits().ops_per_commit;
     if ops < 16 {
         let why = format!("the workflow engine needs a store that commits 16 operations at once; this one takes {ops}");
@@ -138,15 +146,15 @@ pub fn check(engine: &Engine) -> Result<()> {
 }
 
 /// Gives back what was claimed and not handed out, so that others need not wait for it, and takes leave of them.
-pub async fn leave(engine: &Arc<Engine>) -> Result<()> {
+pub async fn leave(engine: &Arc<Engine>, shared: &Arc<Shared>) -> Result<()> {
     if mutation::is(Mutation::HangOnClose) {
         std::future::pending::<()>().await;
     }
-    give_back(engine, u64::MAX).await;
+    work::release_unused(engine, shared, u64::MAX).await;
     let reserved = engine.board.lock().0.take_reservations();
     for (instance, reservation) in reserved {
-        crate::turn::release(engine, &instance, &reservation.snapshot).await?;
+        turn::release(engine, &instance, &reservation.snapshot).await?;
     }
-    members::leave(engine).await;
+    members::leave(engine, shared).await;
     Ok(())
 }

@@ -9,8 +9,8 @@ use crate::records::head::Head;
 use crate::records::work::Activity;
 use crate::records::{decode, instance_of, lanes, message};
 use crate::recover;
-use crate::shared::{Affinity, affinity_of};
-use crate::turn::set_free;
+use crate::shared::turn::set_free;
+use crate::shared::{Affinity, Shared, affinity_of};
 use perennial_store::{DueQuery, Error, Key, Lane, Order, Place, Record, Result, Topics};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -49,9 +49,8 @@ impl Found {
 }
 
 /// Asks the store for work and puts it on the board. What it does not tell of any more is taken off.
-pub async fn poll(engine: &Arc<Engine>, topics: Topics, turns: bool) -> Result<Found> {
+pub async fn poll(engine: &Arc<Engine>, shared: &Shared, topics: Topics, turns: bool) -> Result<Found> {
     let mut found = Found::default();
-    let Some(shared) = &engine.shared else { return Ok(found) };
     if engine.board.lock().0.known() > ENOUGH {
         return Ok(found);
     }
@@ -75,7 +74,7 @@ pub async fn poll(engine: &Arc<Engine>, topics: Topics, turns: bool) -> Result<F
     forget_untold(engine, hints, &page.records, end);
     found.backlog = page.more;
     for record in page.records {
-        ingest(engine, record, turns, &mut found).await?;
+        ingest(engine, shared, record, turns, &mut found).await?;
     }
     if found.backlog && found.news == 0 {
         // There is more to do, for this process too.
@@ -95,7 +94,13 @@ fn forget_untold(engine: &Engine, mut hints: Vec<Hint>, told: &[Record], end: Op
 }
 
 /// Puts a queued record on the board; one that cannot be read is set aside, in nobody's way.
-async fn ingest(engine: &Arc<Engine>, mut record: Record, turns: bool, found: &mut Found) -> Result<()> {
+async fn ingest(
+    engine: &Arc<Engine>,
+    shared: &Shared,
+    mut record: Record,
+    turns: bool,
+    found: &mut Found,
+) -> Result<()> {
     let Some(place) = record.place.clone() else {
         return Ok(());
     };
@@ -113,7 +118,7 @@ async fn ingest(engine: &Arc<Engine>, mut record: Record, turns: bool, found: &m
     }
     // What is large is not opened to ingest of its session.
     if (is_message || record.body.is_empty())
-        && let Some(until_ms) = left_alone(engine, &record, None, found.backlog)
+        && let Some(until_ms) = left_alone(engine, shared, &record, None, found.backlog)
     {
         found.left_until(until_ms);
         return Ok(());
@@ -141,7 +146,7 @@ async fn ingest(engine: &Arc<Engine>, mut record: Record, turns: bool, found: &m
     let bytes = record.body.len();
     let news = match Activity::of(&envelope.item) {
         Some(activity) => {
-            if !outlined && let Some(until_ms) = left_alone(engine, &record, Some(&activity), found.backlog) {
+            if !outlined && let Some(until_ms) = left_alone(engine, shared, &record, Some(&activity), found.backlog) {
                 found.left_until(until_ms);
                 return Ok(());
             }
@@ -194,8 +199,13 @@ async fn set_aside(engine: &Engine, record: Record, place: Place, lane: &str, wh
 }
 
 /// Until when something is left to others: to who works on the instance, or to whose it is.
-fn left_alone(engine: &Engine, record: &Record, activity: Option<&Activity>, backlog: bool) -> Option<u64> {
-    let shared = engine.shared.as_ref()?;
+fn left_alone(
+    engine: &Engine,
+    shared: &Shared,
+    record: &Record,
+    activity: Option<&Activity>,
+    backlog: bool,
+) -> Option<u64> {
     let (board, now_ms) = engine.board.lock();
     let instance = instance_of(&record.key.partition);
     let is_message = record.key.id.below(&message::root()).is_some();

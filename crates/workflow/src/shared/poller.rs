@@ -120,14 +120,13 @@ impl Cadence {
 }
 
 /// Sees to it that the store is asked for work, from now until nobody waits any more.
-pub fn watch(engine: &Arc<Engine>) {
-    let Some(shared) = &engine.shared else { return };
+pub fn watch(engine: &Arc<Engine>, shared: &Arc<Shared>) {
     if !shared.poller.running.swap(true, Ordering::AcqRel) {
-        engine.spawner.spawn(run(Arc::downgrade(engine)));
+        engine.spawner.spawn(run(Arc::downgrade(engine), Arc::clone(shared)));
     }
 }
 
-async fn run(engine: Weak<Engine>) {
+async fn run(engine: Weak<Engine>, shared: Arc<Shared>) {
     let mut cadence = Cadence {
         wait_ms: BUSY_MS,
         since_ms: 0,
@@ -137,16 +136,15 @@ async fn run(engine: Weak<Engine>) {
     loop {
         let (clock, wait) = {
             let Some(engine) = engine.upgrade() else { return };
-            let Some(shared) = &engine.shared else { return };
             let now_ms = engine.clock.now_ms();
             if cadence.since_ms == 0 {
                 let (soon_ms, spread_ms) = FIRST_CHORES_MS;
                 (cadence.since_ms, chores_at_ms) = (now_ms, now_ms + soon_ms + shared.seed % spread_ms);
             }
-            let Some((topics, turns)) = wanted(&engine) else {
+            let Some((topics, turns)) = wanted(&engine, &shared) else {
                 shared.poller.running.store(false, Ordering::Release);
                 // Whoever began to wait just now relies on us.
-                if wanted(&engine).is_none() || shared.poller.running.swap(true, Ordering::AcqRel) {
+                if wanted(&engine, &shared).is_none() || shared.poller.running.swap(true, Ordering::AcqRel) {
                     return;
                 }
                 continue;
@@ -157,7 +155,7 @@ async fn run(engine: Weak<Engine>) {
             let mut asked = false;
             if now_ms >= chores_at_ms {
                 engine.board.lock().0.forget_unwanted();
-                match keep_house(&engine, cadence.is_idle()).await {
+                match keep_house(&engine, &shared, cadence.is_idle()).await {
                     Ok(House::Announced) => {}
                     outcome => {
                         chores_at_ms = now_ms + std::mem::replace(&mut chores_wait_ms, CHORES_MS);
@@ -172,7 +170,7 @@ async fn run(engine: Weak<Engine>) {
             let found = if asked && cadence.is_idle() {
                 Found::default()
             } else {
-                poll(&engine, topics, turns).await.unwrap_or_else(|error| {
+                poll(&engine, &shared, topics, turns).await.unwrap_or_else(|error| {
                     warn!(%error, "the store cannot be asked for work; trying again");
                     Found::default()
                 })
@@ -196,35 +194,33 @@ enum House {
 
 /// Announces this process, if it is time to, and does chores: who looks for them meets the others who work on the store.
 /// Only one of both, if there is time.
-async fn keep_house(engine: &Arc<Engine>, leisurely: bool) -> Result<House> {
-    if members::announce(engine).await? && leisurely {
+async fn keep_house(engine: &Arc<Engine>, shared: &Shared, leisurely: bool) -> Result<House> {
+    if members::announce(engine, shared).await? && leisurely {
         return Ok(House::Announced);
     }
     chores::round(engine).await?;
-    if let Some(shared) = &engine.shared {
-        shared.members.met_all();
-    }
+    shared.members.met_all();
     Ok(House::Kept)
 }
 
-fn wanted(engine: &Engine) -> Option<(Topics, bool)> {
+fn wanted(engine: &Engine, shared: &Shared) -> Option<(Topics, bool)> {
     let mut wanted = Wanted::default();
     engine.board.lock().0.wants().for_each(|want| wanted.add(want));
-    if let Some(shared) = &engine.shared {
-        shared.members.serve(&wanted.0);
-    }
+    shared.members.serve(&wanted.0);
     wanted.topics()
 }
 
 /// Goes on asking while what this process knows of came later than what it has not seen yet.
-async fn poll_ahead(engine: &Arc<Engine>, want: &Want) {
+async fn poll_ahead(engine: &Arc<Engine>, shared: &Shared, want: &Want) {
     for _ in 0..AHEAD {
-        let Some(seen) = engine.shared.as_ref().and_then(|shared| *shared.poller.cursor.lock()) else {
+        let Some(seen) = *shared.poller.cursor.lock() else {
             return;
         };
         let first = engine.board.lock().0.first_of(want);
         if first.is_none_or(|first| first <= seen)
-            || !poll(engine, Topics::All, true).await.is_ok_and(|found| found.news > 0)
+            || !poll(engine, shared, Topics::All, true)
+                .await
+                .is_ok_and(|found| found.news > 0)
         {
             return;
         }
@@ -232,18 +228,16 @@ async fn poll_ahead(engine: &Arc<Engine>, want: &Want) {
 }
 
 /// Asks once, if nobody has yet: what was there before this process must not stand behind what it brings itself.
-pub async fn poll_first(engine: &Arc<Engine>, want: &Want) {
-    let first = |shared: &Shared| !shared.poller.looked.swap(true, Ordering::AcqRel);
-    if engine.shared.as_ref().is_some_and(first) {
+pub async fn poll_first(engine: &Arc<Engine>, shared: &Shared, want: &Want) {
+    if !shared.poller.looked.swap(true, Ordering::AcqRel) {
         // What cannot be had now is had later.
-        poll(engine, Topics::All, true).await.ok();
+        poll(engine, shared, Topics::All, true).await.ok();
     }
-    poll_ahead(engine, want).await;
+    poll_ahead(engine, shared, want).await;
 }
 
 /// Asks again before an activity is taken that is another process's: that one may long have done it.
-pub async fn make_sure(engine: &Arc<Engine>, want: &WorkWant) {
-    let Some(shared) = &engine.shared else { return };
+pub async fn refresh_foreign(engine: &Arc<Engine>, shared: &Shared, want: &WorkWant) {
     let is_foreign = || {
         let (board, now_ms) = engine.board.lock();
         board.would_take_foreign(want, now_ms)
@@ -255,19 +249,18 @@ pub async fn make_sure(engine: &Arc<Engine>, want: &WorkWant) {
     let looked_ms = shared.poller.looked_ms.load(Ordering::Relaxed);
     if engine.clock.now_ms().abs_diff(looked_ms) > SURE_MS && is_foreign() {
         // Who cannot ask takes what it knows of.
-        poll_now(engine, &Want::Work(want.clone())).await;
+        poll_now(engine, shared, &Want::Work(want.clone())).await;
     }
 }
 
 /// Asks once, for somebody who does not wait; returns whether there was news.
-pub async fn poll_now(engine: &Arc<Engine>, want: &Want) -> bool {
-    if engine.shared.is_none() {
-        return false;
-    }
+pub async fn poll_now(engine: &Arc<Engine>, shared: &Shared, want: &Want) -> bool {
     let mut wanted = Wanted::default();
     wanted.add(want);
     match wanted.topics() {
         None => false,
-        Some((topics, turns)) => poll(engine, topics, turns).await.is_ok_and(|found| found.news > 0),
+        Some((topics, turns)) => poll(engine, shared, topics, turns)
+            .await
+            .is_ok_and(|found| found.news > 0),
     }
 }

@@ -9,9 +9,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 /// Lets others see that what a token names is held for longer, by `prolong`, which tells whether it is still held. Returns since
-/// when they count, or 0 where there are no others. It goes on while the store fails: the runtime does not try again, and gives up
+/// when they count. It goes on while the store fails: the runtime does not try again, and gives up
 /// an activity whose lease is not renewed.
-pub async fn prolonged<Prolong, Prolonged>(
+pub async fn renew<Prolong, Prolonged>(
     engine: &Arc<Engine>,
     operation: &'static str,
     token: &str,
@@ -21,9 +21,6 @@ where
     Prolong: Fn(Arc<Engine>, ClaimId, u64) -> Prolonged + Send + Sync + 'static,
     Prolonged: Future<Output = Stored<bool>> + Send,
 {
-    if engine.shared.is_none() {
-        return Ok(0);
-    }
     let id = engine.board.claim_of(token).ok_or_else(|| dead_token(operation))?;
     let engine = Arc::clone(engine);
     // Who does not wait for the answer any more must not leave the claim behind as it is while it is written.

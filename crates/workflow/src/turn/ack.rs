@@ -1,6 +1,5 @@
 //! Finishing a turn: one commit, fenced by the version of the instance's head.
 
-use super::cancelled;
 use super::plan::{DuplicateEvent, Plan, TurnContext, check_events, plan};
 use crate::board::{Arriving, ClaimId, Pin, Reservation, Subject};
 use crate::engine::Engine;
@@ -80,7 +79,11 @@ impl Turn {
 /// Makes a turn durable and ends its claim.
 pub async fn ack(engine: &Arc<Engine>, token: &str, turn: Turn) -> Result<(), ProviderError> {
     let id = engine.board.claim_of(token).ok_or_else(|| dead_token(OPERATION))?;
-    let gate = engine.enter_shared(id).await.ok_or_else(|| dead_token(OPERATION))?;
+    let gate = engine
+        .mode
+        .enter(engine, id)
+        .await
+        .ok_or_else(|| dead_token(OPERATION))?;
     let context = begin(engine, id, &turn).ok_or_else(|| dead_token(OPERATION))?;
     let span = debug_span!("turn", instance = %context.instance, execution = turn.execution,
         turn = context.snapshot.head().map_or(0, |head| head.turns));
@@ -119,11 +122,10 @@ fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<TurnContext> {
             cancelled.extend(board.work().activity(*order).map(|queued| (*order, queued.key.clone())));
         }
     }
-    let lease = engine.shared.as_ref().filter(|_| {
+    let lease = engine.mode.next_lease(now_ms, || {
         let here = |item: &WorkItem| message::target(item) == Some(&*instance) && message::due_ms(item) <= now_ms;
         turn.messages.iter().any(here) || board.has_more(&instance, &handed)
     });
-    let lease = lease.map(|shared| shared.lease(now_ms, shared.turn_lock()));
     Some(TurnContext {
         instance,
         snapshot,
@@ -145,15 +147,7 @@ async fn finish(engine: &Arc<Engine>, id: ClaimId, mut context: TurnContext, tur
             Ok(())
         }
         Err(error) => {
-            let (mut board, now_ms) = engine.board.lock();
-            if engine.shared.is_some() && context.lost {
-                // Another process has taken over: what is known here is old.
-                engine.cache.forget(&context.instance, slot_of(&context.instance));
-                board.drop_claim(id);
-                board.let_go(&context.instance, id, now_ms);
-            } else {
-                board.end_commit(id, now_ms);
-            }
+            engine.mode.turn_failed(engine, id, &context.instance, context.lost);
             Err(error)
         }
     }
@@ -165,8 +159,8 @@ type Done = (Plan, Outcome, Arriving);
 async fn commit(engine: &Engine, context: &mut TurnContext, turn: Turn) -> Result<Done, ProviderError> {
     let failed = |e: Error| from_store(OPERATION, &e);
     context.ended = other_execution(engine, context, turn.execution).await.map_err(failed)?;
-    if engine.shared.is_some() {
-        context.cancelled = cancelled::find(engine, &turn).await.map_err(failed)?;
+    if let Some(cancelled) = engine.mode.find_cancelled(engine, &turn).await.map_err(failed)? {
+        context.cancelled = cancelled;
     }
     check_events(context, &turn).map_err(|DuplicateEvent(event)| {
         let message = format!(
@@ -259,17 +253,8 @@ fn publish(engine: &Arc<Engine>, context: &TurnContext, plan: Plan, committed: &
         // Somebody else finished the turn, and something has happened since.
         None => engine.cache.forget(instance, slot),
     }
-    let foreign = plan
-        .new_activities
-        .iter()
-        .any(|new_activity| new_activity.reserved_ms == 0);
-    if let Some(shared) = engine.shared.as_ref().filter(|_| foreign) {
-        shared.poller.hurry();
-    }
-    let ahead = plan
-        .new_activities
-        .iter()
-        .any(|new_activity| new_activity.reserved_ms > 0);
+    let ahead = plan.new_activities.iter().any(|activity| activity.reserved_ms > 0);
+    let left = plan.new_activities.iter().any(|activity| activity.reserved_ms == 0);
     let pins: Vec<Pin> = plan
         .new_messages
         .iter()
@@ -318,9 +303,7 @@ fn publish(engine: &Arc<Engine>, context: &TurnContext, plan: Plan, committed: &
         board.let_go(instance, claim, now_ms);
     }
     drop(board);
-    if ahead {
-        crate::work::attend(engine);
-    }
+    engine.mode.scheduled(engine, ahead, left);
     outbox::dispatch(engine, &partition(instance), plan.intents, committed);
     if plan.tombs > 0 {
         engine.meters.tombs.increment(plan.tombs as u64);

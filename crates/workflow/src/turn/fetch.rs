@@ -1,15 +1,13 @@
 //! Handing out a turn.
 
-use super::prepare::{self, Prepared};
+use super::prepare::Prepared;
 use crate::board::{ClaimId, Handed, Pin, QueuedMessage, Reservation, Subject, Waiting, Want, Window, waited};
 use crate::engine::{Engine, deadline, later};
 use crate::instance::Snapshot;
 use crate::mutation::{self, Mutation};
 use crate::redo::messages_per_turn;
-use crate::shared::{self};
 use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, ProviderError, WorkItem};
-use futures::FutureExt;
 use perennial_store::{Error, Order};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,20 +35,14 @@ pub async fn fetch(
     let mut patient = true;
     // Who does not wait looks for himself.
     let mut look = poll.is_zero();
-    if let Some(shared) = &engine.shared {
-        shared.saw_turn_lock(lock);
-        shared::poll_first(engine, &Want::Turn(window.clone())).await;
-    }
+    let want = Want::Turn(window.clone());
+    engine.mode.begin_turns(engine, &want, lock).await;
     loop {
         // If the clock is put back, the wait does not become longer by that.
         deadline_ms = deadline_ms.min(deadline(engine.clock.now_ms(), poll));
         if let Some(taken) = take(engine, &window, lock, poll.is_zero(), waiting.as_ref()) {
             drop(waiting.take());
-            let prepared = match engine.shared {
-                None => prepare(engine, taken, &window, lock).await,
-                Some(_) => see_through(engine, taken, &window, lock).await,
-            };
-            match prepared {
+            match engine.mode.acquire_turn(engine, taken, &window, lock).await {
                 Ok(None) => {}
                 Ok(fetched) => return Ok(fetched),
                 Err(error) => engine.wait_out(OPERATION, &error, deadline_ms).await?,
@@ -62,16 +54,16 @@ pub async fn fetch(
                 () = engine.clock.sleep(DELIVERY) => {}
             }
         } else if engine.clock.now_ms() >= deadline_ms {
-            if !std::mem::take(&mut look) || !shared::poll_now(engine, &Want::Turn(window.clone())).await {
+            if !std::mem::take(&mut look) || !engine.mode.poll_now(engine, &want).await {
                 return Ok(None);
             }
         } else if let Some(waiting) = &waiting {
-            shared::watch(engine);
+            engine.mode.watch(engine);
             waiting.sleep(deadline_ms).await;
             // Completions that became durable together should be one turn: let their senders post them first.
             tokio::task::yield_now().await;
         } else {
-            waiting = Some(engine.board.wait(Want::Turn(window.clone())));
+            waiting = Some(engine.board.wait(want.clone()));
         }
     }
 }
@@ -197,15 +189,16 @@ fn take(
     })
 }
 
-/// Reads what the turn needs and hands it out. `None` if it turns out that there is none.
-async fn prepare(
-    engine: &Arc<Engine>,
+/// Hands out a turn that was read. `None` if there is none, or something of it cannot be read.
+pub fn hand_out(
+    engine: &Engine,
     mut taken: ClaimGuard,
+    prepared: Result<Option<Prepared>, Error>,
     window: &Window,
     lock: Duration,
 ) -> Result<Option<Fetched>, Error> {
-    match prepare::prepare(engine, &mut taken, window, lock).await {
-        Ok(Some(prepared)) => Ok(hand_out(engine, taken, prepared, window, lock)),
+    match prepared {
+        Ok(Some(prepared)) => Ok(give(engine, taken, prepared, window, lock)),
         Ok(None) => Ok(None),
         Err(Error::Corrupt(why)) => {
             error!(instance = %taken.instance, why, "something of an instance cannot be read: it is set aside");
@@ -216,21 +209,7 @@ async fn prepare(
     }
 }
 
-/// The same where others see the claim: it is not left behind if the caller goes away.
-async fn see_through(
-    engine: &Arc<Engine>,
-    taken: ClaimGuard,
-    window: &Window,
-    lock: Duration,
-) -> Result<Option<Fetched>, Error> {
-    let give_back =
-        |engine: Arc<Engine>, token: String| async move { super::abandon(&engine, &token, None, true).await }.boxed();
-    let (owned, window) = (Arc::clone(engine), window.clone());
-    let fetch = async move { prepare(&owned, taken, &window, lock).await };
-    shared::see_through(engine, fetch, give_back).await
-}
-
-fn hand_out(
+fn give(
     engine: &Engine,
     mut taken: ClaimGuard,
     prepared: Prepared,

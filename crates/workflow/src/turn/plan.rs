@@ -1,7 +1,6 @@
 //! What a turn changes, as one commit.
 
 use super::ack::Turn;
-use super::{dedup, inline_message};
 use crate::admin::totals;
 use crate::board::Handed;
 use crate::engine::Engine;
@@ -15,9 +14,8 @@ use crate::records::execution::{Ended, Execution};
 use crate::records::head::{Head, Lease};
 use crate::records::kv::{Entries, Value};
 use crate::records::page::Page;
-use crate::records::work::Activity;
 use crate::records::{instance_of, message, partition};
-use crate::shared;
+use crate::shared::turn::inline_left;
 use duroxide::{Event, EventKind};
 use perennial_store::{Commit, Op, Order, Partition, Result};
 use std::collections::{BTreeSet, HashSet};
@@ -129,8 +127,8 @@ pub fn plan(engine: &Engine, context: &TurnContext, turn: Turn) -> Result<Plan> 
             .push(outbox::consumption(engine, &context.instance, handed, now_ms)?);
     }
     let raw = context.snapshot.head.as_ref();
-    head.inline = raw.and_then(|(head, _)| inline_message::left(head, &context.handed));
-    dedup::remember(engine, &mut head, &context.handed, now_ms);
+    head.inline = raw.and_then(|(head, _)| inline_left(head, &context.handed));
+    engine.mode.note_consumed(&mut head, &context.handed, now_ms);
     let tombs = draft.ops.iter().filter(|op| op.draft().is_some()).count();
 
     if turn.execution > head.execution.id {
@@ -142,7 +140,7 @@ pub fn plan(engine: &Engine, context: &TurnContext, turn: Turn) -> Result<Plan> 
     identify(&mut head, &turn);
     let page = Arc::new(Page {
         events: turn.events,
-        by: engine.shared.as_ref().map(|shared| Arc::clone(&shared.owner)),
+        by: engine.mode.process_id().cloned(),
     });
     let bytes = draft.page(&page, turn.execution, head.turns)?;
     head.turns += 1;
@@ -235,26 +233,6 @@ fn last_custom_status(events: &[Event]) -> Option<Option<String>> {
         EventKind::CustomStatusUpdated { status } => Some(status.clone()),
         _ => None,
     })
-}
-
-/// For each item until when it is claimed for a worker of this process that waits for it; 0 if it is not.
-fn reserved(engine: &Engine, items: &[duroxide::providers::WorkItem], now_ms: u64) -> Vec<u64> {
-    let Some(shared) = engine.shared.as_ref().filter(|shared| !shared.work_lock().is_zero()) else {
-        return vec![0; items.len()];
-    };
-    let activities: Vec<Option<Activity>> = items.iter().map(Activity::of).collect();
-    let mut wanted = engine
-        .board
-        .lock()
-        .0
-        .wanted(activities.iter().flatten(), now_ms)
-        .into_iter();
-    let until_ms = shared::until(now_ms, shared.work_lock());
-    let reserve = |activity: &Option<Activity>| match activity.as_ref().and_then(|_| wanted.next()) {
-        Some(true) => until_ms,
-        _ => 0,
-    };
-    activities.iter().map(reserve).collect()
 }
 
 impl CommitBuilder {
@@ -372,7 +350,7 @@ impl CommitBuilder {
         queued: &[(Order, perennial_store::Key)],
     ) -> Result<(Vec<NewActivity>, Vec<Order>)> {
         let mut new_activities = Vec::with_capacity(items.len());
-        let reserved = reserved(engine, &items, self.now_ms);
+        let reserved = engine.mode.claim_ahead(engine, &items, self.now_ms);
         for (item, reserved_ms) in items.into_iter().zip(reserved) {
             let Some((new_activity, create)) = NewActivity::new(engine, item, self.ops.len(), reserved_ms)? else {
                 continue;

@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::records::decode;
 use crate::records::member::{Member, Serves};
+use crate::shared::Shared;
 use perennial_store::{Commit, Error, Op, Record, Result};
 use std::sync::Arc;
 use tracing::debug;
@@ -11,10 +12,7 @@ use tracing::debug;
 const EVERY_MS: u64 = 30_000;
 
 /// Announces this process, if it is time to; tells whether it was.
-pub async fn announce(engine: &Arc<Engine>) -> Result<bool> {
-    let Some(shared) = &engine.shared else {
-        return Ok(false);
-    };
+pub async fn announce(engine: &Engine, shared: &Shared) -> Result<bool> {
     let now_ms = engine.clock.now_ms();
     let serves = {
         let state = shared.members.state.lock();
@@ -38,8 +36,7 @@ pub async fn announce(engine: &Arc<Engine>) -> Result<bool> {
 }
 
 /// Somebody has announced itself; or has not for so long that it is gone.
-pub async fn meet(engine: &Arc<Engine>, record: Record) -> Result<()> {
-    let Some(shared) = &engine.shared else { return Ok(()) };
+pub async fn meet(engine: &Engine, shared: &Shared, record: Record) -> Result<()> {
     let member: Member = decode(&record)?;
     if member.process == shared.owner {
         return Ok(());
@@ -60,8 +57,7 @@ pub async fn meet(engine: &Arc<Engine>, record: Record) -> Result<()> {
 }
 
 /// Lets the others know that this process does not work on the store any more.
-pub async fn leave(engine: &Engine) {
-    let Some(shared) = &engine.shared else { return };
+pub async fn leave(engine: &Engine, shared: &Shared) {
     if shared.members.state.lock().said.take().is_none() {
         return;
     }

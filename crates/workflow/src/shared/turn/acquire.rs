@@ -1,7 +1,6 @@
 //! Claiming an instance where many processes share the store: a conditional write to its head. What is read after it is
 //! at least as new as it; what was read before is a hint.
 
-use super::fetch::ClaimGuard;
 use super::{inline_message, mailbox, phantom_lease};
 use crate::board::{MessageKind, Pin, Window};
 use crate::engine::Engine;
@@ -13,6 +12,7 @@ use crate::records::{decode, partition};
 use crate::redo;
 use crate::send::slot_of;
 use crate::shared::{Shared, lasts};
+use crate::turn::{self, ClaimGuard};
 use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::WorkItem;
 use perennial_store::{Commit, Committed, Error, Op, Result, Version};
@@ -55,7 +55,7 @@ pub async fn acquire(
         let mut behind = taken.queued_messages.iter().skip(certain);
         if certain > 0 && behind.all(|(_, queued)| queued.sort != MessageKind::Start) {
             taken.queued_messages.truncate(certain);
-            let messages = super::prepare::open(engine, taken).await?;
+            let messages = open(engine, taken).await?;
             // Reading may have taken so long that the lease is over.
             if lasts(reserved.until_ms, engine.clock.now_ms(), lock) {
                 return Ok(Acquired::Ours(reserved.snapshot, messages));
@@ -71,7 +71,7 @@ pub async fn acquire(
         });
     };
     if mutation::is(Mutation::TrustHints) {
-        let messages = super::prepare::open(engine, taken).await?;
+        let messages = open(engine, taken).await?;
         if !taken.queued_messages.is_empty() {
             return Ok(Acquired::Ours(snapshot, messages));
         }
@@ -85,7 +85,7 @@ pub async fn acquire(
             .0
             .is_certain(&taken.instance, &taken.queued_messages, over.as_ref())
     {
-        super::prepare::open(engine, taken).await?
+        open(engine, taken).await?
     } else {
         let (queued_messages, messages) = mailbox::read(engine, &taken.instance, taken.claim, parked).await?;
         taken.queued_messages = queued_messages;
@@ -99,6 +99,11 @@ pub async fn acquire(
         Some(snapshot) => Acquired::Ours(snapshot, messages),
         None => Acquired::Nothing,
     })
+}
+
+/// The messages themselves. One that is not found may be newer than the read: the store tells of it again.
+async fn open(engine: &Engine, taken: &mut ClaimGuard) -> Result<Vec<WorkItem>> {
+    Ok(turn::open(engine, taken).await?.items)
 }
 
 fn head_of(snapshot: &Snapshot) -> Option<&Head> {

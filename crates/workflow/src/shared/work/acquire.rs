@@ -26,7 +26,7 @@ pub enum Acquired {
 /// Claims an activity and reads it.
 pub async fn acquire(
     engine: &Arc<Engine>,
-    shared: &Shared,
+    shared: &Arc<Shared>,
     order: Order,
     queued: &QueuedActivity,
     lock: Duration,
@@ -65,7 +65,7 @@ pub async fn acquire(
 #[allow(clippy::too_many_arguments)]
 pub async fn write(
     engine: &Arc<Engine>,
-    shared: &Shared,
+    shared: &Arc<Shared>,
     order: Order,
     queued: &QueuedActivity,
     item: &WorkItem,
@@ -84,7 +84,7 @@ pub async fn write(
     } else {
         Op::Replace(draft, version)
     };
-    match batcher::commit(engine, vec![op], Vec::new()).await {
+    match batcher::commit(engine, shared, vec![op], Vec::new()).await {
         Ok(joined) => {
             // If somebody has written over it since, that one has it.
             let version = written(&joined.versions, 0);

@@ -3,6 +3,7 @@
 use super::lease;
 use crate::board::QueuedActivity;
 use crate::engine::Engine;
+use crate::shared::Shared;
 use perennial_store::{Clock, Order};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -19,24 +20,24 @@ pub struct ReservationReaper {
 }
 
 /// Sees to it that activities that were claimed in advance are given back, unless their workers come.
-pub fn attend(engine: &Arc<Engine>) {
-    let Some(shared) = &engine.shared else { return };
+pub fn attend(engine: &Arc<Engine>, shared: &Arc<Shared>) {
     if !shared.reaper.running.swap(true, Ordering::AcqRel) {
         let clock = Arc::clone(&engine.clock);
-        engine.spawner.spawn(reaper(Arc::downgrade(engine), clock));
+        engine
+            .spawner
+            .spawn(reaper(Arc::downgrade(engine), Arc::clone(shared), clock));
     }
 }
 
-async fn reaper(engine: Weak<Engine>, clock: Arc<dyn Clock>) {
+async fn reaper(engine: Weak<Engine>, shared: Arc<Shared>, clock: Arc<dyn Clock>) {
     loop {
         clock.sleep(UNUSED_FOR).await;
         let Some(engine) = engine.upgrade() else { return };
-        let Some(shared) = &engine.shared else { return };
         if engine.is_closed() {
             return;
         }
         let since_ms = clock.now_ms().saturating_sub(UNUSED_FOR.as_millis() as u64);
-        give_back(&engine, since_ms).await;
+        release_unused(&engine, &shared, since_ms).await;
         let is_done = || engine.board.lock().0.work().reserved().next().is_none();
         if is_done() {
             shared.reaper.running.store(false, Ordering::Release);
@@ -49,16 +50,15 @@ async fn reaper(engine: Weak<Engine>, clock: Arc<dyn Clock>) {
 }
 
 /// Gives back what was claimed in advance before `before_ms` and not handed out yet.
-pub async fn give_back(engine: &Arc<Engine>, before_ms: u64) {
+pub async fn release_unused(engine: &Arc<Engine>, shared: &Arc<Shared>, before_ms: u64) {
     loop {
-        let release_unused = engine.board.lock().0.set_unwanted_aside(before_ms);
-        let Some((order, queued)) = release_unused else { return };
-        return_one(engine, order, &queued).await;
+        let unused = engine.board.lock().0.set_unwanted_aside(before_ms);
+        let Some((order, queued)) = unused else { return };
+        release(engine, shared, order, &queued).await;
     }
 }
 
-async fn return_one(engine: &Arc<Engine>, order: Order, queued: &QueuedActivity) {
-    let Some(shared) = &engine.shared else { return };
+async fn release(engine: &Arc<Engine>, shared: &Arc<Shared>, order: Order, queued: &QueuedActivity) {
     let written = lease::write(engine, shared, order, queued, 0, queued.attempts).await;
     let foreign = engine.is_foreign(&queued.activity, order);
     let (mut board, now_ms) = engine.board.lock();

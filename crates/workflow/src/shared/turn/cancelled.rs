@@ -1,9 +1,9 @@
 //! The records of activities that a turn cancels, where others may have queued some of them.
 
-use super::ack::Turn;
 use crate::engine::Engine;
 use crate::instance;
 use crate::records::{partition, work};
+use crate::turn::Turn;
 use futures::future::try_join_all;
 use perennial_store::{Key, Order, Record, Result, ScanQuery};
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,7 +3,7 @@
 use crate::board::{Body, QueuedActivity};
 use crate::engine::Engine;
 use crate::records::work;
-use crate::shared;
+use crate::shared::{Shared, until};
 use perennial_store::{Op, Order, Place, Result, Version};
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ pub struct Next {
 
 impl Next {
     /// The next activity of the same instance that the worker of `done` can have, and the operation that claims it.
-    pub fn of(engine: &Arc<Engine>, done: &QueuedActivity) -> Result<Option<(Self, Op)>> {
-        let Some(shared) = engine.shared.as_ref().filter(|shared| !shared.work_lock().is_zero()) else {
+    pub fn of(engine: &Arc<Engine>, shared: &Shared, done: &QueuedActivity) -> Result<Option<(Self, Op)>> {
+        if shared.work_lock().is_zero() {
             return Ok(None);
-        };
+        }
         let now_ms = engine.clock.now_ms();
         let Some((order, queued)) = engine.board.lock().0.set_next_aside(&done.activity) else {
             return Ok(None);
@@ -29,7 +29,7 @@ impl Next {
         let next = Self {
             engine: Arc::clone(engine),
             order,
-            until_ms: shared::until(now_ms, shared.work_lock()),
+            until_ms: until(now_ms, shared.work_lock()),
             attempts: queued.attempts + 1,
             claimed: None,
         };

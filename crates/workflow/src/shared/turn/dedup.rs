@@ -5,7 +5,6 @@
 //! through an outbox has tombstones for that, and a second start, result or cancellation changes nothing.
 
 use crate::board::{Handed, MessageKind};
-use crate::engine::Engine;
 use crate::mutation::{self, Mutation};
 use crate::order::arrived_ms;
 use crate::records::head::Head;
@@ -32,8 +31,8 @@ pub fn was_consumed(head: &Head, id: &RecordId) -> bool {
 }
 
 /// A turn has consumed these messages.
-pub fn remember(engine: &Engine, head: &mut Head, handed: &[Handed], now_ms: u64) {
-    if engine.shared.is_none() || mutation::is(Mutation::ForgetConsumed) {
+pub fn note_consumed(head: &mut Head, handed: &[Handed], now_ms: u64) {
+    if mutation::is(Mutation::ForgetConsumed) {
         return;
     }
     let is_recent = |order: Order| arrived_ms(order).saturating_add(REMEMBERED_MS) > now_ms;
