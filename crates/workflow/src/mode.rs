@@ -9,6 +9,7 @@ use crate::exclusive;
 use crate::instance::{Snapshot, Trust};
 use crate::order::Sequencer;
 use crate::queued::NewMessage;
+use crate::read::Freshness;
 use crate::records::head::{Head, Lease};
 use crate::records::lanes::LaneLayout;
 use crate::records::work::Activity;
@@ -112,6 +113,14 @@ impl Mode {
         match self {
             Self::Exclusive => Trust::Always,
             Self::Shared(_) => Trust::At(now_ms),
+        }
+    }
+
+    /// The cached snapshot of an instance, if it is as new as it must be.
+    pub fn cached(&self, engine: &Engine, instance: &str, freshness: Freshness) -> Option<Arc<Snapshot>> {
+        match (self, freshness) {
+            (Self::Exclusive, _) | (Self::Shared(_), Freshness::Recent) => engine.cache.get(instance, engine.trust()),
+            (Self::Shared(_), Freshness::Latest) => None,
         }
     }
 

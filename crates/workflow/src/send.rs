@@ -1,4 +1,4 @@
-//! Messages and activities from outside: clients, and tests that fill lanes by hand.
+//! Messages and activities from outside: of clients, and of tests that fill queues by hand.
 
 use crate::engine::{Engine, put_off};
 use crate::error::{from_store, wrong_item};

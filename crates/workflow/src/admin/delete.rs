@@ -8,6 +8,7 @@ use crate::error::from_store;
 use crate::instance::{self, Snapshot};
 use crate::mutation::{self, Mutation};
 use crate::outbox;
+use crate::read::Freshness;
 use crate::records::execution::Ended;
 use crate::records::head::Head;
 use crate::records::{instance_of, message, partition, tomb, work};
@@ -159,11 +160,11 @@ async fn attempt(
 /// What is to be deleted. Where many processes share the store, one that is not found may be newer than the answer: a child
 /// that stayed would be an orphan.
 async fn find(engine: &Engine, id: &Arc<str>) -> Result<Arc<Snapshot>, Error> {
-    let snapshot = engine.sure_snapshot(id).await?;
+    let snapshot = engine.read(id, Freshness::Latest).await?;
     if snapshot.head.is_some() || engine.mode.is_surely_absent(engine, Head::key(id)).await? {
         return Ok(snapshot);
     }
-    engine.sure_snapshot(id).await
+    engine.read(id, Freshness::Latest).await
 }
 
 /// Whether a deletion can be one commit.
@@ -257,11 +258,7 @@ async fn ended_roots(engine: &Engine, filter: &InstanceFilter, limit: usize) -> 
     let mut parents = Parents::default();
     if let Some(ids) = &filter.instance_ids {
         for id in ids {
-            let found = match engine.sure_snapshot(&Arc::from(id.as_str())).await {
-                Ok(snapshot) => engine.unless_deleted(id, snapshot).await,
-                failed => failed,
-            };
-            let snapshot = found.map_err(|e| from_store(OPERATION, &e))?;
+            let snapshot = engine.view(OPERATION, id, Freshness::Latest).await?;
             let Some(head) = snapshot.head().filter(|head| head.name.is_some()) else {
                 continue;
             };

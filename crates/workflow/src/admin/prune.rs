@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::error::from_store;
 use crate::instance;
 use crate::mutation::{self, Mutation};
+use crate::read::Freshness;
 use crate::records::execution::Ended;
 use crate::records::page::Page;
 use crate::records::{instance_of, partition};
@@ -95,7 +96,7 @@ async fn selected(engine: &Engine, filter: &InstanceFilter) -> Result<Vec<String
     let mut ids = Vec::new();
     if let Some(wanted) = &filter.instance_ids {
         for id in wanted {
-            let snapshot = engine.snapshot_for(OPERATION, id).await?;
+            let snapshot = engine.view(OPERATION, id, Freshness::Recent).await?;
             let Some(head) = snapshot.head().filter(|head| head.name.is_some()) else {
                 continue;
             };

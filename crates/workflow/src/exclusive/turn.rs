@@ -4,6 +4,7 @@ use crate::board::{Body, MessageKind, Pin, Window};
 use crate::engine::Engine;
 use crate::outbox;
 use crate::queued::{PUT_OFF_MS, note_durability, written};
+use crate::read::Freshness;
 use crate::records::message;
 use crate::turn::{self, Aside, ClaimGuard, Fetched, Opened, Prepared};
 use perennial_store::{Commit, Error, Op, Place, Result};
@@ -23,7 +24,7 @@ pub async fn acquire(
 
 /// Reads what a turn needs; `None` if it turns out that there is none.
 async fn read(engine: &Arc<Engine>, taken: &mut ClaimGuard, window: &Window) -> Result<Option<Prepared>> {
-    let snapshot = engine.snapshot(&taken.instance).await?;
+    let snapshot = engine.read(&taken.instance, Freshness::Latest).await?;
     if snapshot.head().is_some_and(|head| head.deletion.is_some()) {
         taken.put_off(PUT_OFF_MS);
         return Ok(None);

@@ -4,6 +4,7 @@ use super::prepare::Prepared;
 use crate::board::{ClaimId, Handed, Pin, QueuedMessage, Reservation, Subject, Waiting, Want, Window, waited};
 use crate::engine::{Engine, deadline, later};
 use crate::instance::Snapshot;
+use crate::long_poll::{Fetch, long_poll};
 use crate::mutation::{self, Mutation};
 use crate::redo::messages_per_turn;
 use duroxide::INITIAL_EXECUTION_ID;
@@ -14,13 +15,57 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::{error, trace};
 
-const OPERATION: &str = "fetch_orchestration_item";
-
 /// How long a fetch that does not wait for new work waits for what is on its way from other instances.
 const DELIVERY: Duration = Duration::from_secs(1);
 
 /// A turn as the runtime takes it: the item, the token, and how often it was handed out.
 pub type Fetched = (OrchestrationItem, String, u32);
+
+/// A dispatcher that has come for a turn.
+struct Dispatcher {
+    window: Window,
+    lock: Duration,
+    /// Whether it does not wait for new work.
+    at_once: bool,
+    /// Whether it may still wait for what is on its way from other instances.
+    patient: bool,
+}
+
+impl Fetch for Dispatcher {
+    type Guard = ClaimGuard;
+    type Fetched = Fetched;
+
+    const OPERATION: &'static str = "fetch_orchestration_item";
+
+    fn want(&self) -> Want {
+        Want::Turn(self.window.clone())
+    }
+
+    fn take(&self, engine: &Arc<Engine>, waiting: Option<&Waiting>) -> Option<ClaimGuard> {
+        take(engine, &self.window, self.lock, self.at_once, waiting)
+    }
+
+    async fn acquire(&self, engine: &Arc<Engine>, guard: ClaimGuard) -> Result<Option<Fetched>, Error> {
+        engine.mode.acquire_turn(engine, guard, &self.window, self.lock).await
+    }
+
+    /// A dispatcher that does not wait gets what was sent before it came, all the same.
+    async fn linger(&mut self, engine: &Arc<Engine>) -> bool {
+        if !self.at_once || !std::mem::take(&mut self.patient) || !engine.outbox.is_busy() {
+            return false;
+        }
+        tokio::select! {
+            () = engine.outbox.idle() => {}
+            () = engine.clock.sleep(DELIVERY) => {}
+        }
+        true
+    }
+
+    /// Completions that became durable together should be one turn: let their senders post them first.
+    async fn woken(&self) {
+        tokio::task::yield_now().await;
+    }
+}
 
 /// Hands out the oldest turn that the filter admits, waiting for one until `poll` has passed.
 pub async fn fetch(
@@ -29,43 +74,15 @@ pub async fn fetch(
     poll: Duration,
     filter: Option<&DispatcherCapabilityFilter>,
 ) -> Result<Option<Fetched>, ProviderError> {
-    let window = Window::of(filter);
-    let mut deadline_ms = deadline(engine.clock.now_ms(), poll);
-    let mut waiting: Option<Waiting> = None;
-    let mut patient = true;
-    // Who does not wait looks for himself.
-    let mut look = poll.is_zero();
-    let want = Want::Turn(window.clone());
-    engine.mode.begin_turns(engine, &want, lock).await;
-    loop {
-        // If the clock is put back, the wait does not become longer by that.
-        deadline_ms = deadline_ms.min(deadline(engine.clock.now_ms(), poll));
-        if let Some(taken) = take(engine, &window, lock, poll.is_zero(), waiting.as_ref()) {
-            drop(waiting.take());
-            match engine.mode.acquire_turn(engine, taken, &window, lock).await {
-                Ok(None) => {}
-                Ok(fetched) => return Ok(fetched),
-                Err(error) => engine.wait_out(OPERATION, &error, deadline_ms).await?,
-            }
-        } else if poll.is_zero() && std::mem::take(&mut patient) && engine.outbox.is_busy() {
-            // Who fetches without waiting gets what was sent before, all the same.
-            tokio::select! {
-                () = engine.outbox.idle() => {}
-                () = engine.clock.sleep(DELIVERY) => {}
-            }
-        } else if engine.clock.now_ms() >= deadline_ms {
-            if !std::mem::take(&mut look) || !engine.mode.poll_now(engine, &want).await {
-                return Ok(None);
-            }
-        } else if let Some(waiting) = &waiting {
-            engine.mode.watch(engine);
-            waiting.sleep(deadline_ms).await;
-            // Completions that became durable together should be one turn: let their senders post them first.
-            tokio::task::yield_now().await;
-        } else {
-            waiting = Some(engine.board.wait(want.clone()));
-        }
-    }
+    let mut dispatcher = Dispatcher {
+        window: Window::of(filter),
+        lock,
+        at_once: poll.is_zero(),
+        patient: true,
+    };
+    let deadline_ms = deadline(engine.clock.now_ms(), poll);
+    engine.mode.begin_turns(engine, &dispatcher.want(), lock).await;
+    long_poll(engine, &mut dispatcher, poll, deadline_ms).await
 }
 
 /// A claim on an instance that has not been handed out yet; dropped, it never was.

@@ -71,8 +71,8 @@ pub async fn abandon(
 
 /// Makes a lease on a turn last `extend` from now.
 pub async fn renew(engine: &Arc<Engine>, token: &str, extend: Duration) -> Result<(), ProviderError> {
-    let since_ms = engine.mode.renew_turn(engine, token, extend).await?;
+    let stored_ms = engine.mode.renew_turn(engine, token, extend).await?;
     let is_turn = |subject: &Subject| matches!(subject, Subject::Turn { .. });
-    engine.renew_lease(RENEW, token, extend, since_ms, is_turn)?;
+    engine.renew_lease(RENEW, token, extend, stored_ms, is_turn)?;
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Turns: one step of an instance, from the messages that cause it to the commit that makes it durable.
 
 mod ack;
+mod commit_builder;
 mod fetch;
 mod lease;
 mod plan;

@@ -2,6 +2,7 @@
 
 use crate::board::{Body, ClaimId, Inner, QueuedActivity, Subject, Tenure, Waiting, Want, WorkWant, waited};
 use crate::engine::{Engine, deadline, later, millis};
+use crate::long_poll::{Fetch, long_poll};
 use crate::mutation::{self, Mutation};
 use crate::queued::PUT_OFF_MS;
 use crate::records::envelope::Envelope;
@@ -11,64 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::{error, trace};
 
-const OPERATION: &str = "fetch_work_item";
-
 /// A worker that is not ready for sessions when it starts to wait may be so soon, but only a new fetch tells.
 const WAIT_WITHOUT_SESSION: Duration = Duration::from_secs(1);
 
 /// An activity as the runtime takes it: the item, the token, and how often it was handed out.
 pub type Fetched = (WorkItem, String, u32);
-
-/// Hands out the oldest activity that the worker may run, waiting for one until `poll` has passed.
-pub async fn fetch(
-    engine: &Arc<Engine>,
-    lock: Duration,
-    poll: Duration,
-    session: Option<&SessionFetchConfig>,
-    tags: &TagFilter,
-) -> Result<Option<Fetched>, ProviderError> {
-    let worker = Worker {
-        want: WorkWant {
-            tags: tags.clone(),
-            owner: session.map(|session| Arc::from(session.owner_id.as_str())),
-        },
-        session_ms: session.map_or(0, |session| millis(session.lock_timeout)),
-        lock,
-    };
-    // Who does not wait looks for himself.
-    let mut look = poll.is_zero();
-    let want = Want::Work(worker.want.clone());
-    engine.mode.begin_work(engine, &want, lock).await;
-    let poll = if session.is_none() {
-        poll.min(WAIT_WITHOUT_SESSION)
-    } else {
-        poll
-    };
-    let mut deadline_ms = deadline(engine.clock.now_ms(), poll);
-    let mut waiting: Option<Waiting> = None;
-    loop {
-        // If the clock is put back, the wait does not become longer by that.
-        deadline_ms = deadline_ms.min(deadline(engine.clock.now_ms(), poll));
-        engine.mode.refresh_foreign(engine, &worker.want).await;
-        if let Some(taken) = take(engine, &worker, waiting.as_ref()) {
-            drop(waiting.take());
-            match engine.mode.acquire_work(engine, taken, &worker).await {
-                Ok(None) => {}
-                Ok(fetched) => return Ok(fetched),
-                Err(error) => engine.wait_out(OPERATION, &error, deadline_ms).await?,
-            }
-        } else if engine.clock.now_ms() >= deadline_ms {
-            if !std::mem::take(&mut look) || !engine.mode.poll_now(engine, &want).await {
-                return Ok(None);
-            }
-        } else if let Some(waiting) = &waiting {
-            engine.mode.watch(engine);
-            waiting.sleep(deadline_ms).await;
-        } else {
-            waiting = Some(engine.board.wait(want.clone()));
-        }
-    }
-}
 
 /// A worker that has come for activities.
 #[derive(Clone)]
@@ -78,6 +26,54 @@ pub struct Worker {
     pub session_ms: u64,
     /// How long it wants to hold an activity.
     pub lock: Duration,
+}
+
+impl Fetch for Worker {
+    type Guard = ClaimGuard;
+    type Fetched = Fetched;
+
+    const OPERATION: &'static str = "fetch_work_item";
+
+    fn want(&self) -> Want {
+        Want::Work(self.want.clone())
+    }
+
+    async fn refresh(&self, engine: &Arc<Engine>) {
+        engine.mode.refresh_foreign(engine, &self.want).await;
+    }
+
+    fn take(&self, engine: &Arc<Engine>, waiting: Option<&Waiting>) -> Option<ClaimGuard> {
+        take(engine, self, waiting)
+    }
+
+    async fn acquire(&self, engine: &Arc<Engine>, guard: ClaimGuard) -> Result<Option<Fetched>, Error> {
+        engine.mode.acquire_work(engine, guard, self).await
+    }
+}
+
+/// Hands out the oldest activity that the worker may run, waiting for one until `poll` has passed.
+pub async fn fetch(
+    engine: &Arc<Engine>,
+    lock: Duration,
+    poll: Duration,
+    session: Option<&SessionFetchConfig>,
+    tags: &TagFilter,
+) -> Result<Option<Fetched>, ProviderError> {
+    let mut worker = Worker {
+        want: WorkWant {
+            tags: tags.clone(),
+            owner: session.map(|session| Arc::from(session.owner_id.as_str())),
+        },
+        session_ms: session.map_or(0, |session| millis(session.lock_timeout)),
+        lock,
+    };
+    engine.mode.begin_work(engine, &Fetch::want(&worker), lock).await;
+    let poll = match session {
+        Some(_) => poll,
+        None => poll.min(WAIT_WITHOUT_SESSION),
+    };
+    let deadline_ms = deadline(engine.clock.now_ms(), poll);
+    long_poll(engine, &mut worker, poll, deadline_ms).await
 }
 
 /// A claim on an activity that has not been handed out yet; dropped, it never was.

@@ -64,9 +64,9 @@ pub async fn abandon(
 /// Makes a lease on an activity last `extend` from now. It fails if the activity was cancelled: that is how a
 /// worker learns of it.
 pub async fn renew(engine: &Arc<Engine>, token: &str, extend: Duration) -> Result<(), ProviderError> {
-    let since_ms = engine.mode.renew_work(engine, token, extend).await?;
+    let stored_ms = engine.mode.renew_work(engine, token, extend).await?;
     let is_work = |subject: &Subject| matches!(subject, Subject::Work { .. });
-    let subject = engine.renew_lease(RENEW, token, extend, since_ms, is_work)?;
+    let subject = engine.renew_lease(RENEW, token, extend, stored_ms, is_work)?;
     if let Subject::Work { order } = subject {
         let (mut board, now_ms) = engine.board.lock();
         let session = board

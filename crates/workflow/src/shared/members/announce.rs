@@ -1,4 +1,4 @@
-//! Announcing this process, meeting others, taking leave.
+//! Announcing this process, meeting others, leaving.
 
 use crate::engine::Engine;
 use crate::records::decode;
@@ -11,7 +11,7 @@ use tracing::debug;
 /// How often a process announces itself.
 const EVERY_MS: u64 = 30_000;
 
-/// Announces this process, if it is time to; tells whether it was.
+/// Announces this process, if it is time to; returns whether it was.
 pub async fn announce(engine: &Engine, shared: &Shared) -> Result<bool> {
     let now_ms = engine.clock.now_ms();
     let serves = {
@@ -35,7 +35,7 @@ pub async fn announce(engine: &Engine, shared: &Shared) -> Result<bool> {
     Ok(true)
 }
 
-/// Somebody has announced itself; or has not for so long that it is gone.
+/// Another process has announced itself; or has not for so long that it is gone, and its record is removed.
 pub async fn meet(engine: &Engine, shared: &Shared, record: Record) -> Result<()> {
     let member: Member = decode(&record)?;
     if member.process == shared.owner {
@@ -50,19 +50,19 @@ pub async fn meet(engine: &Engine, shared: &Shared, record: Record) -> Result<()
         .commit(Commit::new(vec![Op::Delete(record.key, record.version)]))
         .await
     {
-        // It lives, or somebody else was faster.
+        // It lives, or another process was faster.
         Ok(_) | Err(Error::Conflict { .. }) => Ok(()),
         Err(other) => Err(other),
     }
 }
 
-/// Lets the others know that this process does not work on the store any more.
+/// Removes the announcement: this process does not work on the store any more.
 pub async fn leave(engine: &Engine, shared: &Shared) {
     if shared.members.state.lock().said.take().is_none() {
         return;
     }
     let gone = Op::Remove(Member::key(&shared.owner));
     if let Err(error) = engine.commit(Commit::new(vec![gone])).await {
-        debug!(%error, "the others will notice by themselves that this process is gone");
+        debug!(%error, "the announcement could not be removed: other processes will notice that this one is gone");
     }
 }

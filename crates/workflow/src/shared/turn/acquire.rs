@@ -34,7 +34,7 @@ pub enum Acquired {
     Nothing,
 }
 
-/// Claims the instance for all to see, and reads what its turn needs. The messages in `taken` become what the store has.
+/// Claims the instance in the store, and reads what its turn needs. The messages in `taken` become what the store has.
 pub async fn acquire(
     engine: &Arc<Engine>,
     shared: &Shared,
@@ -42,33 +42,14 @@ pub async fn acquire(
     window: &Window,
     lock: Duration,
 ) -> Result<Acquired> {
-    if let Some(reserved) = taken.reserved.take()
-        && lasts(reserved.until_ms, engine.clock.now_ms(), lock)
-        && inline_message::are_there(head_of(&reserved.snapshot), &taken.queued_messages)
-    {
-        // What is behind one that may be gone must not come before it. But those in front of a start may be for what it starts.
-        let certain = taken
-            .queued_messages
-            .iter()
-            .take_while(|(_, queued)| queued.certain)
-            .count();
-        let mut behind = taken.queued_messages.iter().skip(certain);
-        if certain > 0 && behind.all(|(_, queued)| queued.sort != MessageKind::Start) {
-            taken.queued_messages.truncate(certain);
-            let messages = open(engine, taken).await?;
-            // Reading may have taken so long that the lease is over.
-            if lasts(reserved.until_ms, engine.clock.now_ms(), lock) {
-                return Ok(Acquired::Ours(reserved.snapshot, messages));
-            }
-        }
+    if let Some(acquired) = use_reservation(engine, taken, lock).await? {
+        return Ok(acquired);
     }
-    let claimed = claim(engine, shared, taken, window, lock).await?;
-    let Claimed::Ours(snapshot, over) = claimed else {
-        return Ok(match claimed {
-            Claimed::Busy(until_ms) => Acquired::Busy(until_ms),
-            Claimed::Pinned(pin) => Acquired::Pinned(pin),
-            Claimed::Ours(..) | Claimed::Lapsed => Acquired::Nothing,
-        });
+    let (snapshot, over) = match claim(engine, shared, taken, window, lock).await? {
+        Claimed::Ours(snapshot, over) => (snapshot, over),
+        Claimed::Busy(until_ms) => return Ok(Acquired::Busy(until_ms)),
+        Claimed::Pinned(pin) => return Ok(Acquired::Pinned(pin)),
+        Claimed::Lapsed => return Ok(Acquired::Nothing),
     };
     if mutation::is(Mutation::TrustHints) {
         let messages = open(engine, taken).await?;
@@ -76,21 +57,7 @@ pub async fn acquire(
             return Ok(Acquired::Ours(snapshot, messages));
         }
     }
-    let parked = snapshot.head.as_ref().is_some_and(|(head, _)| head.parked);
-    let messages = if !parked
-        && inline_message::are_there(head_of(&snapshot), &taken.queued_messages)
-        && engine
-            .board
-            .lock()
-            .0
-            .is_certain(&taken.instance, &taken.queued_messages, over.as_ref())
-    {
-        open(engine, taken).await?
-    } else {
-        let (queued_messages, messages) = mailbox::read(engine, &taken.instance, taken.claim, parked).await?;
-        taken.queued_messages = queued_messages;
-        messages
-    };
+    let messages = messages(engine, taken, &snapshot, over.as_ref()).await?;
     if taken.queued_messages.is_empty() {
         release(engine, &taken.instance, &snapshot).await?;
         return Ok(Acquired::Nothing);
@@ -99,6 +66,50 @@ pub async fn acquire(
         Some(snapshot) => Acquired::Ours(snapshot, messages),
         None => Acquired::Nothing,
     })
+}
+
+/// The instance as it was claimed in advance, if that claim lasts and its messages are known without a read.
+async fn use_reservation(engine: &Engine, taken: &mut ClaimGuard, lock: Duration) -> Result<Option<Acquired>> {
+    let Some(reserved) = taken.reserved.take() else {
+        return Ok(None);
+    };
+    if !lasts(reserved.until_ms, engine.clock.now_ms(), lock)
+        || !inline_message::are_there(head_of(&reserved.snapshot), &taken.queued_messages)
+    {
+        return Ok(None);
+    }
+    // What is behind one that may be gone must not come before it. But those in front of a start may be for what it starts.
+    let queued = &taken.queued_messages;
+    let certain = queued.iter().take_while(|(_, queued)| queued.certain).count();
+    let mut behind = queued.iter().skip(certain);
+    if certain == 0 || behind.any(|(_, queued)| queued.sort == MessageKind::Start) {
+        return Ok(None);
+    }
+    taken.queued_messages.truncate(certain);
+    let messages = open(engine, taken).await?;
+    // Reading may have taken so long that the lease is over.
+    let lasts = lasts(reserved.until_ms, engine.clock.now_ms(), lock);
+    Ok(lasts.then_some(Acquired::Ours(reserved.snapshot, messages)))
+}
+
+/// The messages of an instance that is claimed: those on the board if they are there for sure, else what the store has.
+async fn messages(
+    engine: &Engine,
+    taken: &mut ClaimGuard,
+    snapshot: &Snapshot,
+    over: Option<&Version>,
+) -> Result<Vec<WorkItem>> {
+    let parked = head_of(snapshot).is_some_and(|head| head.parked);
+    let (instance, queued) = (&taken.instance, &taken.queued_messages);
+    if !parked
+        && inline_message::are_there(head_of(snapshot), queued)
+        && engine.board.lock().0.is_certain(instance, queued, over)
+    {
+        return open(engine, taken).await;
+    }
+    let (queued, messages) = mailbox::read(engine, instance, taken.claim, parked).await?;
+    taken.queued_messages = queued;
+    Ok(messages)
 }
 
 /// The messages themselves. One that is not found may be newer than the read: the store tells of it again.
@@ -164,32 +175,108 @@ pub async fn extend(
     }
 }
 
+/// What became of the attempt to write a lease.
 enum Claimed {
     /// The instance, and the version of its head if all of it was known before, with its messages.
     Ours(Arc<Snapshot>, Option<Version>),
     Busy(u64),
     Pinned(Pin),
-    /// The claim here has run out, and another dispatcher of this process may have made one.
+    /// The claim on the board has run out, and another dispatcher of this process may have made one.
     Lapsed,
 }
 
 /// What is thought to be in the store.
-enum Belief {
+struct Belief {
+    known: Known,
+    /// Whether it was read for this claim.
+    fresh: bool,
+}
+
+enum Known {
     /// All of the instance, as of some version of its head.
     Whole(Arc<Snapshot>),
     /// The head alone, or that there is none.
     Head(Option<Box<(Head, Version)>>),
 }
 
+/// What is to be done about a belief.
+enum Assessment {
+    /// The instance cannot be claimed.
+    Stop(Claimed),
+    /// It could not be claimed when it was last read, which may be long ago.
+    Reread,
+    /// A turn must be rolled forward first.
+    FinishTurn,
+    /// It can be claimed.
+    Write,
+}
+
 impl Belief {
+    /// What this process knows of an instance without a read, if that is enough to try.
+    async fn begin(engine: &Engine, taken: &ClaimGuard) -> Result<Self> {
+        let instance = &taken.instance;
+        let exists = {
+            let (board, now_ms) = engine.board.lock();
+            board.was_busy(instance, now_ms)
+        };
+        let mut queued = taken.queued_messages.iter();
+        let starts = queued.any(|(_, queued)| queued.sort == MessageKind::Start) && !exists;
+        let known = match engine.cache.peek(instance) {
+            Some(snapshot) => Known::Whole(snapshot),
+            // A start is most often for an instance that does not exist.
+            None if starts => Known::Head(None),
+            None => return Self::read(engine, instance).await,
+        };
+        Ok(Self { known, fresh: false })
+    }
+
+    /// The head as the store has it.
+    async fn read(engine: &Engine, instance: &str) -> Result<Self> {
+        Ok(Self {
+            known: Known::Head(read_head(engine, instance).await?),
+            fresh: true,
+        })
+    }
+
     fn head(&self) -> Option<&(Head, Version)> {
-        match self {
-            Self::Whole(snapshot) => snapshot.head.as_ref(),
-            Self::Head(head) => head.as_deref(),
+        match &self.known {
+            Known::Whole(snapshot) => snapshot.head.as_ref(),
+            Known::Head(head) => head.as_deref(),
         }
+    }
+
+    fn assess(&self, engine: &Engine, shared: &Shared, instance: &str, window: &Window, now_ms: u64) -> Assessment {
+        let head = self.head().map(|(head, _)| head);
+        let lease = head.and_then(|head| head.lease.as_ref());
+        if let Some(lease) = lease
+            && lease.owner != shared.owner
+            && lease.until_ms > now_ms
+            && !mutation::is(Mutation::IgnoreLease)
+        {
+            if self.fresh {
+                return Assessment::Stop(Claimed::Busy(lease.until_ms));
+            }
+            return Assessment::Reread;
+        }
+        // A claim of this process whose commit has no reply yet.
+        if lease.is_some() && engine.board.lock().0.is_claim_pending(instance) {
+            return Assessment::Stop(Claimed::Busy(0));
+        }
+        if head.is_some_and(|head| head.deletion.is_some()) {
+            return Assessment::Stop(Claimed::Busy(0));
+        }
+        if head.is_some_and(|head| head.pending.is_some()) {
+            return Assessment::FinishTurn;
+        }
+        let pin = Pin::of(head.and_then(|head| head.execution.pinned.as_ref()));
+        if !window.admits(&pin) {
+            return Assessment::Stop(Claimed::Pinned(pin));
+        }
+        Assessment::Write
     }
 }
 
+/// Claims an instance by its head, beginning with what is known of it.
 async fn claim(
     engine: &Arc<Engine>,
     shared: &Shared,
@@ -198,122 +285,94 @@ async fn claim(
     lock: Duration,
 ) -> Result<Claimed> {
     let instance = &taken.instance;
-    let exists = {
-        let (board, now_ms) = engine.board.lock();
-        board.was_busy(instance, now_ms)
-    };
-    let starts = taken
-        .queued_messages
-        .iter()
-        .any(|(_, queued)| queued.sort == MessageKind::Start)
-        && !exists;
-    let mut fresh = false;
-    let mut belief = match engine.cache.peek(instance) {
-        Some(snapshot) => Belief::Whole(snapshot),
-        // A start is most often for an instance that does not exist.
-        None if starts => Belief::Head(None),
-        None => {
-            fresh = true;
-            Belief::Head(read_head(engine, instance).await?)
-        }
-    };
+    let mut belief = Belief::begin(engine, taken).await?;
     for _ in 0..TRIES {
-        let now_ms = {
-            let (mut board, now_ms) = engine.board.lock();
-            board.advance(now_ms);
-            if !board.is_held_by(instance, taken.claim) {
-                return Ok(Claimed::Lapsed);
-            }
-            now_ms
+        let Some(now_ms) = held_now(engine, taken) else {
+            return Ok(Claimed::Lapsed);
         };
-        let (mut head, version) = match belief.head() {
-            Some((head, version)) => (head.clone(), Some(version.clone())),
-            None => (Head::new(INITIAL_EXECUTION_ID, now_ms), None),
-        };
-        if let Some(lease) = &head.lease
-            && lease.owner != shared.owner
-            && lease.until_ms > now_ms
-            && !mutation::is(Mutation::IgnoreLease)
-        {
-            if fresh {
-                return Ok(Claimed::Busy(lease.until_ms));
-            }
-            // It may have been given back since that was read.
-            fresh = true;
-            match read_head(engine, instance).await? {
-                Some(now) if Some(&now.1) == version.as_ref() => {
-                    return Ok(Claimed::Busy(now.0.lease.map_or(0, |lease| lease.until_ms)));
+        match belief.assess(engine, shared, instance, window, now_ms) {
+            Assessment::Stop(claimed) => return Ok(claimed),
+            Assessment::Reread => {
+                let newer = Belief::read(engine, instance).await?;
+                if let (Some((_, before)), Some((head, now))) = (belief.head(), newer.head())
+                    && before == now
+                {
+                    let until_ms = head.lease.as_ref().map_or(0, |lease| lease.until_ms);
+                    return Ok(Claimed::Busy(until_ms));
                 }
-                newer => {
-                    belief = Belief::Head(newer);
-                    continue;
-                }
+                belief = newer;
             }
-        }
-        // A claim of this process whose commit is not answered yet.
-        if head.lease.is_some() && engine.board.lock().0.is_claim_pending(instance) {
-            return Ok(Claimed::Busy(0));
-        }
-        if head.deletion.is_some() {
-            return Ok(Claimed::Busy(0));
-        }
-        if head.pending.is_some() {
-            redo::finish(engine, &partition(instance)).await?;
-            belief = Belief::Head(read_head(engine, instance).await?);
-            continue;
-        }
-        let pin = Pin::of(head.execution.pinned.as_ref());
-        if !window.admits(&pin) {
-            return Ok(Claimed::Pinned(pin));
-        }
-        let out = inline_message::take_out(engine, instance, &mut head)?;
-        let is_known = matches!(belief, Belief::Whole(_)) && out.is_none();
-        phantom_lease::note(engine, &mut head);
-        head.lease_to(shared.lease(now_ms, lock));
-        head.deliveries += u32::from(!mutation::is(Mutation::SkipAttempt));
-        let draft = head.draft(Head::key(instance))?;
-        let replaced = version.clone();
-        let op = match version {
-            _ if mutation::is(Mutation::IgnoreLease) => Op::Put(draft),
-            Some(version) => Op::Replace(draft, version),
-            None => Op::Create(draft),
-        };
-        let outcome = match &replaced {
-            Some(version) if mutation::is(Mutation::SkipClaim) => Ok(Committed::of(vec![Some(version.clone())])),
-            _ => inline_message::commit(engine, instance, op, out).await,
-        };
-        match outcome {
-            Ok(committed) => {
-                let Some(version) = written(&committed, 0) else {
-                    // It was claimed, and somebody has taken over before that was known here.
-                    fresh = true;
-                    belief = Belief::Head(read_head(engine, instance).await?);
-                    continue;
-                };
-                engine
-                    .board
-                    .lock()
-                    .0
-                    .wrote_head(instance, replaced.as_ref(), Some(&version));
-                let over = is_known.then(|| version.clone());
-                let snapshot = match belief {
-                    Belief::Whole(snapshot) => snapshot.with_head(head, version),
-                    Belief::Head(_) => instance::load_rest(&*engine.store, &partition(instance), head, version).await?,
-                };
-                let snapshot = Arc::new(snapshot);
-                engine
-                    .cache
-                    .put(instance, slot_of(instance), Arc::clone(&snapshot), now_ms);
-                return Ok(Claimed::Ours(snapshot, over));
+            Assessment::FinishTurn => {
+                redo::finish(engine, &partition(instance)).await?;
+                belief.known = Known::Head(read_head(engine, instance).await?);
             }
-            Err(Error::Conflict { .. }) => {
-                fresh = true;
-                belief = Belief::Head(read_head(engine, instance).await?);
-            }
-            Err(other) => return Err(other),
+            Assessment::Write => match write_lease(engine, shared, instance, &belief, lock, now_ms).await? {
+                Some(claimed) => return Ok(claimed),
+                None => belief = Belief::read(engine, instance).await?,
+            },
         }
     }
     Ok(Claimed::Busy(0))
+}
+
+/// The time, if the claim on the board has not run out by now.
+fn held_now(engine: &Engine, taken: &ClaimGuard) -> Option<u64> {
+    let (mut board, now_ms) = engine.board.lock();
+    board.advance(now_ms);
+    board.is_held_by(&taken.instance, taken.claim).then_some(now_ms)
+}
+
+/// Writes this process's lease into the head, and reads the rest of the instance; `None` if the head is not what it was
+/// believed to be, or another process has taken over before the lease was known to be written.
+async fn write_lease(
+    engine: &Engine,
+    shared: &Shared,
+    instance: &Arc<str>,
+    belief: &Belief,
+    lock: Duration,
+    now_ms: u64,
+) -> Result<Option<Claimed>> {
+    let (mut head, replaced) = match belief.head() {
+        Some((head, version)) => (head.clone(), Some(version.clone())),
+        None => (Head::new(INITIAL_EXECUTION_ID, now_ms), None),
+    };
+    let out = inline_message::take_out(engine, instance, &mut head)?;
+    let is_known = matches!(belief.known, Known::Whole(_)) && out.is_none();
+    phantom_lease::note(engine, &mut head);
+    head.lease_to(shared.lease(now_ms, lock));
+    head.deliveries += u32::from(!mutation::is(Mutation::SkipAttempt));
+    let draft = head.draft(Head::key(instance))?;
+    let op = match replaced.clone() {
+        _ if mutation::is(Mutation::IgnoreLease) => Op::Put(draft),
+        Some(version) => Op::Replace(draft, version),
+        None => Op::Create(draft),
+    };
+    let outcome = match &replaced {
+        Some(version) if mutation::is(Mutation::SkipClaim) => Ok(Committed::of(vec![Some(version.clone())])),
+        _ => inline_message::commit(engine, instance, op, out).await,
+    };
+    let committed = match outcome {
+        Ok(committed) => committed,
+        Err(Error::Conflict { .. }) => return Ok(None),
+        Err(other) => return Err(other),
+    };
+    let Some(version) = written(&committed, 0) else {
+        return Ok(None);
+    };
+    engine
+        .board
+        .lock()
+        .0
+        .wrote_head(instance, replaced.as_ref(), Some(&version));
+    let over = is_known.then(|| version.clone());
+    let snapshot = Arc::new(match &belief.known {
+        Known::Whole(snapshot) => snapshot.with_head(head, version),
+        Known::Head(_) => instance::load_rest(&*engine.store, &partition(instance), head, version).await?,
+    });
+    engine
+        .cache
+        .put(instance, slot_of(instance), Arc::clone(&snapshot), now_ms);
+    Ok(Some(Claimed::Ours(snapshot, over)))
 }
 
 async fn read_head(engine: &Engine, instance: &str) -> Result<Option<Box<(Head, Version)>>> {

@@ -12,7 +12,7 @@ use crate::send::slot_of;
 use crate::shared::{Shared, renewal};
 use crate::turn::{ABANDON, Abandoned, RENEW};
 use duroxide::providers::ProviderError;
-use perennial_store::{Commit, Error, Op, Place, Result as Stored};
+use perennial_store::{Commit, Committed, Error, Op, Order, Place, Result as Stored};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,13 +47,13 @@ pub async fn renew(
     let shared = Arc::clone(shared);
     renewal::renew(engine, RENEW, token, move |engine, id, _| {
         let shared = Arc::clone(&shared);
-        async move { prolong(&engine, &shared, id, extend).await }
+        async move { extend_lease(&engine, &shared, id, extend).await }
     })
     .await
 }
 
-/// Lets everybody see that a turn is held for longer; `false` if it is not held any more.
-async fn prolong(engine: &Engine, shared: &Shared, id: ClaimId, extend: Duration) -> Stored<bool> {
+/// Extends the lease of a turn in the store; `false` if it is not held any more.
+async fn extend_lease(engine: &Engine, shared: &Shared, id: ClaimId, extend: Duration) -> Stored<bool> {
     let Some(_gate) = engine.enter(id).await else {
         return Ok(false);
     };
@@ -117,65 +117,91 @@ pub fn lose(engine: &Engine, id: ClaimId, instance: &Arc<str>) {
     board.let_go(instance, id, now_ms);
 }
 
-/// Lets everybody see that a turn was given back; `false` if somebody has taken over.
+/// Gives a turn back in the store; `false` if another process has taken over.
 async fn give_back(engine: &Engine, held: &Held, due_ms: Option<u64>, ignore_attempt: bool) -> Stored<bool> {
-    let Some((head, version)) = &held.snapshot.head else {
+    let Some((given, ops)) = GivenBack::of(engine, held, due_ms, ignore_attempt).await? else {
         return Ok(false);
     };
-    let mut head = head.clone();
-    head.lease = None;
-    head.deliveries = head.deliveries.saturating_sub(u32::from(ignore_attempt));
-    let (mut ops, mut later) = (Vec::new(), Vec::new());
-    if let Some(due_ms) = due_ms {
-        // What is put off counts for itself from now on.
-        let counted = std::mem::take(&mut head.deliveries);
-        for handed in &held.handed {
-            let op = match inline_message::put_off(engine, &held.instance, &mut head, handed, due_ms, counted)? {
-                Some(op) => Some(op),
-                None => put_off_record(engine, &held.instance, handed, due_ms, counted).await?,
-            };
-            if let Some(op) = op {
-                ops.push(op);
-                later.push(handed.order);
+    let began_ms = engine.clock.now_ms();
+    match engine.commit(Commit::new(ops)).await {
+        Ok(committed) => {
+            given.publish(engine, held, &committed, began_ms);
+            Ok(true)
+        }
+        Err(Error::Conflict { .. }) => Ok(false),
+        Err(other) => Err(other),
+    }
+}
+
+/// What giving a turn back makes of its instance.
+struct GivenBack {
+    /// The head, without the lease; `None` if nothing is left that needs one.
+    head: Option<Head>,
+    /// The messages that were put off. Operation 0 is the head, each of the next is one of these.
+    put_off: Vec<Order>,
+}
+
+impl GivenBack {
+    /// Draws up the operations; `None` if the turn has no head, so that nothing was claimed.
+    async fn of(
+        engine: &Engine,
+        held: &Held,
+        due_ms: Option<u64>,
+        ignore_attempt: bool,
+    ) -> Stored<Option<(Self, Vec<Op>)>> {
+        let Some((head, version)) = &held.snapshot.head else {
+            return Ok(None);
+        };
+        let mut head = head.clone();
+        head.lease = None;
+        head.deliveries = head.deliveries.saturating_sub(u32::from(ignore_attempt));
+        let (mut ops, mut put_off) = (Vec::new(), Vec::new());
+        if let Some(due_ms) = due_ms {
+            // What is put off counts for itself from now on.
+            let counted = std::mem::take(&mut head.deliveries);
+            for handed in &held.handed {
+                let op = match inline_message::put_off(engine, &held.instance, &mut head, handed, due_ms, counted)? {
+                    Some(op) => Some(op),
+                    None => put_off_record(engine, &held.instance, handed, due_ms, counted).await?,
+                };
+                if let Some(op) = op {
+                    ops.push(op);
+                    put_off.push(handed.order);
+                }
+            }
+        }
+        let key = Head::key(&held.instance);
+        let head = Some(head).filter(|head| !head.is_nothing());
+        let first = match &head {
+            None => Op::Delete(key, version.clone()),
+            Some(head) => Op::Replace(head.draft(key)?, version.clone()),
+        };
+        ops.insert(0, first);
+        Ok(Some((Self { head, put_off }, ops)))
+    }
+
+    /// Makes memory agree with the commit.
+    fn publish(self, engine: &Engine, held: &Held, committed: &Committed, began_ms: u64) {
+        let instance = &held.instance;
+        let snapshot = match (self.head, written(committed, 0)) {
+            (None, _) => Some(Snapshot::default()),
+            (Some(head), version) => version.map(|version| held.snapshot.with_head(head, version)),
+        };
+        match snapshot {
+            Some(snapshot) => engine
+                .cache
+                .put(instance, slot_of(instance), Arc::new(snapshot), began_ms),
+            // Another process has claimed it since.
+            None => engine.cache.forget(instance, slot_of(instance)),
+        }
+        let (mut board, _) = engine.board.lock();
+        for (at, order) in self.put_off.into_iter().enumerate() {
+            match written(committed, at + 1) {
+                Some(version) => board.noted(instance, order, 0, version),
+                None => board.forget_messages(instance, &[order]),
             }
         }
     }
-    let key = Head::key(&held.instance);
-    let is_nothing = head.is_nothing();
-    ops.insert(
-        0,
-        if is_nothing {
-            Op::Delete(key, version.clone())
-        } else {
-            Op::Replace(head.draft(key)?, version.clone())
-        },
-    );
-    let began_ms = engine.clock.now_ms();
-    let committed = match engine.commit(Commit::new(ops)).await {
-        Ok(committed) => committed,
-        Err(Error::Conflict { .. }) => return Ok(false),
-        Err(other) => return Err(other),
-    };
-    let instance = &held.instance;
-    let snapshot = match written(&committed, 0) {
-        _ if is_nothing => Some(Snapshot::default()),
-        version => version.map(|version| held.snapshot.with_head(head, version)),
-    };
-    match snapshot {
-        Some(snapshot) => engine
-            .cache
-            .put(instance, slot_of(instance), Arc::new(snapshot), began_ms),
-        // Somebody has claimed it since.
-        None => engine.cache.forget(instance, slot_of(instance)),
-    }
-    let (mut board, _) = engine.board.lock();
-    for (at, order) in later.into_iter().enumerate() {
-        match written(&committed, at + 1) {
-            Some(version) => board.noted(instance, order, 0, version),
-            None => board.forget_messages(instance, &[order]),
-        }
-    }
-    Ok(true)
 }
 
 /// Makes a message that has a record ready at another time.

@@ -12,7 +12,7 @@ use crate::turn::{self, Abandoned, Aside, ClaimGuard, Fetched, Prepared};
 use duroxide::providers::{ProviderError, WorkItem};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use perennial_store::Result;
+use perennial_store::{Result, Version};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,62 +55,86 @@ async fn prepare(
     window: &Window,
     lock: Duration,
 ) -> Result<Option<Prepared>> {
-    let (snapshot, messages) = match acquire::acquire(engine, shared, taken, window, lock).await? {
-        Acquired::Ours(snapshot, messages) => (snapshot, messages),
+    let acquired = acquire::acquire(engine, shared, taken, window, lock).await?;
+    let Acquired::Ours(snapshot, messages) = acquired else {
+        stand_back(engine, taken, acquired);
+        return Ok(None);
+    };
+    let messages = unconsumed(&snapshot, taken, messages);
+    let verdict = assess(&snapshot, taken, &messages);
+    let (instance, queued) = (&taken.instance, &taken.queued_messages);
+    match verdict {
+        Verdict::Turn { name, version } => {
+            let attempt = attempt(&snapshot, taken);
+            return Ok(Some(Prepared {
+                snapshot,
+                messages,
+                name,
+                version,
+                attempt,
+            }));
+        }
+        Verdict::Nothing => acquire::release(engine, instance, &snapshot).await?,
+        Verdict::Consumed => mailbox::discard(engine, instance, queued, &snapshot).await?,
+        Verdict::NoInstance(head) => mailbox::orphan(engine, instance, queued, &messages, head).await?,
+        Verdict::NoName => {
+            acquire::release(engine, instance, &snapshot).await?;
+            taken.set_aside(Aside::Orphaned);
+        }
+    }
+    Ok(None)
+}
+
+/// The instance could not be claimed: it is left alone for as long as that is likely to stay so.
+fn stand_back(engine: &Engine, taken: &mut ClaimGuard, acquired: Acquired) {
+    match acquired {
         Acquired::Busy(until_ms) if until_ms > engine.clock.now_ms() => {
             let (mut board, now_ms) = engine.board.lock();
             board.leave_alone(&taken.instance, until_ms.min(now_ms + BUSY_MS), now_ms);
-            return Ok(None);
         }
-        Acquired::Busy(_) => {
-            taken.put_off(PUT_OFF_MS);
-            return Ok(None);
-        }
-        Acquired::Pinned(pin) => {
-            engine.board.lock().0.pin(&taken.instance, pin);
-            return Ok(None);
-        }
-        Acquired::Nothing => return Ok(None),
-    };
-    let messages = unconsumed(&snapshot, taken, messages);
+        Acquired::Busy(_) => taken.put_off(PUT_OFF_MS),
+        Acquired::Pinned(pin) => engine.board.lock().0.pin(&taken.instance, pin),
+        Acquired::Nothing | Acquired::Ours(..) => {}
+    }
+}
+
+/// What a claim on an instance is good for.
+enum Verdict {
+    /// A turn of this workflow.
+    Turn { name: String, version: String },
+    /// Nothing: the claim is released. Messages that are there will go with a later turn.
+    Nothing,
+    /// Nothing: all of its messages were consumed before.
+    Consumed,
+    /// There is no instance, only the head that the claim has made, at this version.
+    NoInstance(Version),
+    /// There is an instance, but neither it nor its messages tell the name of the workflow.
+    NoName,
+}
+
+fn assess(snapshot: &Snapshot, taken: &ClaimGuard, messages: &[WorkItem]) -> Verdict {
     if taken.queued_messages.is_empty() {
-        acquire::release(engine, &taken.instance, &snapshot).await?;
-        return Ok(None);
+        return Verdict::Nothing;
     }
     if messages.is_empty() {
-        mailbox::discard(engine, &taken.instance, &taken.queued_messages, &snapshot).await?;
-        return Ok(None);
+        return Verdict::Consumed;
     }
-    let Some((name, version)) = turn::workflow_name(&snapshot, &messages) else {
-        match &snapshot.head {
-            // A start is there that a later turn is to have: then it will have these, too.
-            Some((head, _)) if head.inline.is_some() => acquire::release(engine, &taken.instance, &snapshot).await?,
-            Some((head, version)) if head.is_blank() => {
-                mailbox::orphan(
-                    engine,
-                    &taken.instance,
-                    &taken.queued_messages,
-                    &messages,
-                    version.clone(),
-                )
-                .await?;
-            }
-            _ => {
-                acquire::release(engine, &taken.instance, &snapshot).await?;
-                taken.set_aside(Aside::Orphaned);
-            }
-        }
-        return Ok(None);
-    };
+    if let Some((name, version)) = turn::workflow_name(snapshot, messages) {
+        return Verdict::Turn { name, version };
+    }
+    match &snapshot.head {
+        // A start is there that a later turn is to have: then it will have these, too.
+        Some((head, _)) if head.inline.is_some() => Verdict::Nothing,
+        Some((head, version)) if head.is_blank() => Verdict::NoInstance(version.clone()),
+        _ => Verdict::NoName,
+    }
+}
+
+/// How often the messages of a turn were handed out, with this time.
+fn attempt(snapshot: &Snapshot, taken: &ClaimGuard) -> u32 {
     let attempts = taken.queued_messages.iter().map(|(_, queued)| queued.attempts);
     let deliveries = snapshot.head.as_ref().map_or(1, |(head, _)| head.deliveries);
-    Ok(Some(Prepared {
-        attempt: attempts.max().unwrap_or_default() + deliveries,
-        snapshot,
-        messages,
-        name,
-        version,
-    }))
+    attempts.max().unwrap_or_default() + deliveries
 }
 
 /// The messages that were not consumed before. The others are consumed once more, and not handed out.

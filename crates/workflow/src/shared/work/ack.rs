@@ -1,7 +1,6 @@
 //! Finishing an activity: perhaps in one commit with others of its instance, and with claims for what comes next.
 
 use super::next::Next;
-use super::release_unused::attend;
 use crate::engine::Engine;
 use crate::outbox;
 use crate::queued::NewMessage;
@@ -72,7 +71,7 @@ pub async fn finish(
     let claimed = claims.next_claimed(&joined);
     if let Some(next) = claims.next.take() {
         next.resolve(claimed);
-        attend(engine, shared);
+        shared.reaper.start(engine, shared);
     }
     outbox::dispatch(engine, &done.queued.key.partition, ending.intents, &joined.versions);
     if let Some(result) = result {

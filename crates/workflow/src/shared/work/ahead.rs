@@ -1,6 +1,5 @@
 //! Activities that are claimed for workers of this process by the commit that schedules them.
 
-use super::release_unused::attend;
 use crate::engine::Engine;
 use crate::records::work::Activity;
 use crate::shared::{Shared, until};
@@ -30,9 +29,9 @@ pub fn claim_ahead(engine: &Engine, shared: &Shared, items: &[WorkItem], now_ms:
 /// A turn has scheduled activities: some were claimed `ahead`, some `left` to whichever process takes them.
 pub fn scheduled(engine: &Arc<Engine>, shared: &Arc<Shared>, ahead: bool, left: bool) {
     if left {
-        shared.poller.hurry();
+        shared.poller.expect_results();
     }
     if ahead {
-        attend(engine, shared);
+        shared.reaper.start(engine, shared);
     }
 }
