@@ -1,4 +1,4 @@
-//! Turns: what is claimed in memory needs to be read, at most.
+//! Turns: a claim in memory needs a read, at most.
 
 use crate::board::{Body, MessageKind, Pin, Window};
 use crate::engine::Engine;
@@ -49,7 +49,7 @@ async fn read(engine: &Arc<Engine>, taken: &mut ClaimGuard, window: &Window) -> 
         return Ok(None);
     };
     match note(engine, taken).await {
-        // The instance is being deleted, or a fetch that was dropped has just counted its messages.
+        // The instance is being deleted, or a fetch that was dropped is still writing their counts.
         Err(Error::Conflict { .. }) => {
             taken.put_off(PUT_OFF_MS);
             return Ok(None);
@@ -66,7 +66,7 @@ async fn read(engine: &Arc<Engine>, taken: &mut ClaimGuard, window: &Window) -> 
     }))
 }
 
-/// Messages to an instance that does not exist: those for its lanes are dropped, others wait for a start.
+/// Messages to an instance that does not exist: those for its queues are dropped, others wait for a start.
 async fn orphans(engine: &Arc<Engine>, taken: &mut ClaimGuard) -> Result<()> {
     if taken
         .queued_messages
@@ -91,8 +91,8 @@ async fn orphans(engine: &Arc<Engine>, taken: &mut ClaimGuard) -> Result<()> {
     Ok(())
 }
 
-/// Writes delivery counts down where memory is not enough: a message that was delivered before, or that was
-/// there when the store was opened, may be the one that brings the process down.
+/// Writes delivery counts where memory is not enough: a message that was delivered before, or that was there when the store
+/// was opened, may be the one that crashes the process.
 async fn note(engine: &Arc<Engine>, taken: &ClaimGuard) -> Result<()> {
     let mut ops = Vec::new();
     let mut noted = Vec::new();

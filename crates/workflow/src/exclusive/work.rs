@@ -1,4 +1,4 @@
-//! Activities: what is claimed in memory needs to be read, at most.
+//! Activities: a claim in memory needs a read, at most.
 
 use crate::board::{ClaimId, QueuedActivity};
 use crate::engine::Engine;
@@ -36,7 +36,7 @@ pub async fn acquire(engine: &Arc<Engine>, mut taken: ClaimGuard, worker: &Worke
     Ok(hand_out(engine, taken, &item, None, worker.lock))
 }
 
-/// Writes the delivery count down: this activity may be the one that brings the process down.
+/// Writes the delivery count: this activity may be the one that crashes the process.
 async fn note(engine: &Arc<Engine>, order: Order, queued: &QueuedActivity, item: &WorkItem) -> Result<()> {
     let place = Place {
         lane: engine.lanes.work(queued.activity.tag.as_ref()),
@@ -91,14 +91,14 @@ pub async fn finish(engine: &Arc<Engine>, done: Done, result: Option<(NewMessage
     Ok(())
 }
 
-/// The result, unless its instance was deleted before the answer to the commit came. Whoever cancels an activity or
-/// deletes its instance takes its claim away.
+/// The result, unless its instance was deleted before the reply to the commit came. Cancelling an activity or deleting its
+/// instance takes its claim away.
 async fn still_there(engine: &Engine, id: ClaimId, result: Option<NewMessage>) -> Option<NewMessage> {
     let result = result?;
     if engine.board.lock().0.claim(id).is_some() {
         return Some(result);
     }
     let stored = engine.store.get(&message::key(&result.instance, &result.id)).await;
-    // Who cannot tell keeps it: a result that nobody waits for does no harm.
+    // If that is unknown it is kept: a result that no turn waits for does no harm.
     (!matches!(stored, Ok(None))).then_some(result)
 }

@@ -97,7 +97,7 @@ pub async fn ack(engine: &Arc<Engine>, token: &str, turn: Turn) -> Result<(), Pr
     spawner.shield(finish.instrument(span)).await
 }
 
-/// Checks the claim and makes sure that it does not run out while the commit is under way.
+/// Checks the claim, and keeps it from running out while the commit is under way.
 fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<TurnContext> {
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
@@ -205,7 +205,7 @@ fn conclude(engine: &Arc<Engine>, context: TurnContext, (plan, outcome, arriving
         Outcome::Done(committed) => return publish(engine, &context, plan, &committed, claim),
         Outcome::Pending(rest) => rest,
     };
-    // What is remembered of the instance is old by now; who reads it finishes the turn.
+    // What is cached of the instance is old by now; the next read finishes the turn.
     engine.cache.forget(&context.instance, slot_of(&context.instance));
     let owned = Arc::clone(engine);
     engine.spawner.spawn(async move {

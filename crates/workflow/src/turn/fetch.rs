@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::{error, trace};
 
-/// How long a fetch that does not wait for new work waits for what is on its way from other instances.
+/// How long a fetch that does not wait for new work still waits for messages on their way from other instances.
 const DELIVERY: Duration = Duration::from_secs(1);
 
 /// A turn as the runtime takes it: the item, the token, and how often it was handed out.
@@ -85,7 +85,7 @@ pub async fn fetch(
     long_poll(engine, &mut dispatcher, poll, deadline_ms).await
 }
 
-/// A claim on an instance that has not been handed out yet; dropped, it never was.
+/// A claim on an instance that has not been handed out yet; if it is dropped, the claim is undone.
 pub struct ClaimGuard {
     engine: Arc<Engine>,
     pub claim: ClaimId,
@@ -121,7 +121,7 @@ impl ClaimGuard {
         self.queued_messages.iter().map(handed).collect()
     }
 
-    /// Takes the messages out of everybody's way.
+    /// Takes the messages off the queue, so that they block nothing.
     pub fn set_aside(&mut self, why: Aside) {
         let orders = self.orders();
         let (mut board, _) = self.engine.board.lock();
@@ -134,7 +134,7 @@ impl ClaimGuard {
         self.kept = true;
     }
 
-    /// Keeps the claim for a moment, until it is clear what somebody else is doing to the messages.
+    /// Keeps the claim for a moment, until it is clear what another task or process is doing to the messages.
     pub fn put_off(&mut self, for_ms: u64) {
         let orders = self.orders();
         let (mut board, now_ms) = self.engine.board.lock();
@@ -215,7 +215,7 @@ pub fn hand_out(
     lock: Duration,
 ) -> Result<Option<Fetched>, Error> {
     match prepared {
-        Ok(Some(prepared)) => Ok(give(engine, taken, prepared, window, lock)),
+        Ok(Some(prepared)) => Ok(start_lease(engine, taken, prepared, window, lock)),
         Ok(None) => Ok(None),
         Err(Error::Corrupt(why)) => {
             error!(instance = %taken.instance, why, "something of an instance cannot be read: it is set aside");
@@ -226,7 +226,7 @@ pub fn hand_out(
     }
 }
 
-fn give(
+fn start_lease(
     engine: &Engine,
     mut taken: ClaimGuard,
     prepared: Prepared,
@@ -236,7 +236,7 @@ fn give(
     let handed = taken.handed();
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
-    // Reading may have taken longer than the lease. Whoever took the instance meanwhile has it.
+    // Reading may have taken longer than the lease. A dispatcher that took the instance meanwhile has it.
     if !board.hold_again(&taken.instance, taken.claim) && !mutation::is(Mutation::HandOutLapsed) {
         drop(board);
         return None;

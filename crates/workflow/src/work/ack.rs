@@ -103,7 +103,7 @@ impl Done {
     }
 }
 
-/// Checks the claim and makes sure that it does not run out while the commit is under way.
+/// Checks the claim, and keeps it from running out while the commit is under way.
 fn begin(engine: &Engine, id: ClaimId) -> Option<Done> {
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);

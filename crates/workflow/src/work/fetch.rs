@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::{error, trace};
 
-/// A worker that is not ready for sessions when it starts to wait may be so soon, but only a new fetch tells.
+/// Longest wait of a worker without room for a session: it may have room soon, but only a new fetch says so.
 const WAIT_WITHOUT_SESSION: Duration = Duration::from_secs(1);
 
 /// An activity as the runtime takes it: the item, the token, and how often it was handed out.
@@ -76,19 +76,19 @@ pub async fn fetch(
     long_poll(engine, &mut worker, poll, deadline_ms).await
 }
 
-/// A claim on an activity that has not been handed out yet; dropped, it never was.
+/// A claim on an activity that has not been handed out yet; if it is dropped, the claim is undone.
 pub struct ClaimGuard {
     engine: Arc<Engine>,
     claim: ClaimId,
     pub order: Order,
     pub queued: QueuedActivity,
-    /// Who had the activity's session before, and until when.
+    /// Which worker held the activity's session before, and until when.
     pub session_before: Option<Tenure>,
     kept: bool,
 }
 
 impl ClaimGuard {
-    /// The activity is being cancelled, or a fetch that was dropped has just counted it: that is known in a moment.
+    /// The activity is being cancelled, or a fetch that was dropped is still writing its count: it is tried again in a moment.
     pub fn put_off(&mut self) {
         let engine = Arc::clone(&self.engine);
         let (mut board, now_ms) = engine.board.lock();
@@ -98,8 +98,8 @@ impl ClaimGuard {
         self.kept = true;
     }
 
-    /// The activity is not at the version that it was thought to be at, perhaps `surely`: it is gone, or another process has
-    /// it. But if this process has learnt of a newer version meanwhile, by a claim that was answered late, that one counts.
+    /// The activity is not at the version that was expected, perhaps `surely`: it is gone, or another process has it. But if
+    /// this process has learnt of a newer version meanwhile, by a late reply to a claim, that one counts.
     pub fn withdraw(&mut self, surely: bool) {
         let engine = Arc::clone(&self.engine);
         let (mut board, now_ms) = engine.board.lock();

@@ -19,7 +19,7 @@ use perennial_store::{Commit, Committed, Error, Op, Result, Version};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a claim is tried again when the head is not what it was thought to be.
+/// How often a claim is tried when the head is not what it was believed to be.
 const TRIES: usize = 8;
 
 /// What became of the attempt to claim an instance.
@@ -112,7 +112,7 @@ async fn messages(
     Ok(messages)
 }
 
-/// The messages themselves. One that is not found may be newer than the read: the store tells of it again.
+/// The messages themselves. One that is not found may be newer than the read: the next poll returns it again.
 async fn open(engine: &Engine, taken: &mut ClaimGuard) -> Result<Vec<WorkItem>> {
     Ok(turn::open(engine, taken).await?.items)
 }
@@ -122,7 +122,7 @@ fn head_of(snapshot: &Snapshot) -> Option<&Head> {
 }
 
 /// Makes sure that a lease can be handed out: reading may have taken so long that it would end too early, and so may the
-/// write that was to prolong it. `None` if somebody has taken over.
+/// write that extended it. `None` if another process has taken over.
 async fn lasting(
     engine: &Engine,
     shared: &Shared,
@@ -143,7 +143,7 @@ async fn lasting(
     }
 }
 
-/// Makes the lease on an instance last `lock` from now; `None` if somebody has taken over.
+/// Makes the lease on an instance last `lock` from now; `None` if another process has taken over.
 pub async fn extend(
     engine: &Engine,
     shared: &Shared,
@@ -382,7 +382,7 @@ async fn read_head(engine: &Engine, instance: &str) -> Result<Option<Box<(Head, 
     Ok(Some(Box::new((decode(&record)?, record.version))))
 }
 
-/// Gives a claim back that came to nothing. If somebody has taken over, there is nothing to give back.
+/// Releases a claim that came to nothing. If another process has taken over, there is nothing to release.
 pub async fn release(engine: &Engine, instance: &Arc<str>, snapshot: &Snapshot) -> Result<()> {
     let Some((head, version)) = snapshot.head.clone() else {
         return Ok(());
@@ -392,7 +392,7 @@ pub async fn release(engine: &Engine, instance: &Arc<str>, snapshot: &Snapshot) 
     head.lease = None;
     head.deliveries = head.deliveries.saturating_sub(1);
     let out = inline_message::take_out(engine, instance, &mut head)?;
-    // One that tells of earlier deliveries stays for those, or is a chore.
+    // A head that counts earlier deliveries stays for those, or is a chore.
     let is_nothing = head.is_nothing();
     let op = if is_nothing {
         Op::Delete(key, version)
@@ -408,7 +408,7 @@ pub async fn release(engine: &Engine, instance: &Arc<str>, snapshot: &Snapshot) 
             };
             match released {
                 Some(released) => engine.cache.put(instance, slot, Arc::new(released), began_ms),
-                // Somebody has claimed it since.
+                // Another process has claimed it since.
                 None => engine.cache.forget(instance, slot),
             }
             Ok(())

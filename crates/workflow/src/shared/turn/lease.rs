@@ -70,14 +70,14 @@ async fn extend_lease(engine: &Engine, shared: &Shared, id: ClaimId, extend: Dur
     Ok(extended)
 }
 
-/// A turn that is held here.
+/// A turn that is leased to a dispatcher here.
 struct Held {
     instance: Arc<str>,
     handed: Vec<Handed>,
     snapshot: Arc<Snapshot>,
 }
 
-/// The turn of a claim that passes, which from now on does not run out until [`resume_lease`].
+/// The turn of a claim that passes; the claim does not run out until [`resume_lease`].
 fn borrow(engine: &Engine, id: ClaimId, passes: impl Fn(&Claim) -> bool) -> Option<Held> {
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
@@ -204,7 +204,7 @@ impl GivenBack {
     }
 }
 
-/// Makes a message that has a record ready at another time.
+/// Makes a message that has a record due at another time.
 async fn put_off_record(
     engine: &Engine,
     instance: &Arc<str>,

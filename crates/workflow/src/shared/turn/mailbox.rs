@@ -80,7 +80,7 @@ async fn scan(engine: &Engine, instance: &str, parked: bool) -> Result<Scanned> 
         let page = engine.store.scan(&query).await?;
         for record in page.records {
             let lane = record.place.as_ref().map_or(lanes::PARKED, |place| place.lane.clone());
-            if let Some(read) = understand(engine, record).await? {
+            if let Some(read) = decode(engine, record).await? {
                 scanned.add(read, &lane, most, now_ms);
             }
         }
@@ -115,7 +115,7 @@ async fn unpark(engine: &Engine, instance: &Arc<str>, left: Vec<Read>) -> Result
 }
 
 /// Reads a record; one that cannot be read is set aside.
-async fn understand(engine: &Engine, record: Record) -> Result<Option<Read>> {
+async fn decode(engine: &Engine, record: Record) -> Result<Option<Read>> {
     let Some(place) = record.place.clone().filter(|_| !tomb::is_tomb(&record)) else {
         return Ok(None);
     };
@@ -124,7 +124,7 @@ async fn understand(engine: &Engine, record: Record) -> Result<Option<Read>> {
         Err(why @ Error::Corrupt(_)) => {
             if place.lane.name != recover::QUARANTINE {
                 match recover::quarantine(engine, record, place, lanes::TURN, &why).await {
-                    // Somebody else was faster.
+                    // Another process was faster.
                     Ok(()) | Err(Error::Conflict { .. }) => {}
                     Err(other) => return Err(other),
                 }
@@ -134,14 +134,14 @@ async fn understand(engine: &Engine, record: Record) -> Result<Option<Read>> {
         Err(other) => return Err(other),
     };
     let bytes = record.body.len();
-    // What this process knows of the intent is worth more than what the message tells.
+    // What this process knows of the intent is newer than what the message says.
     let known = engine
         .board
         .lock()
         .0
         .origin(instance_of(&record.key.partition), place.order, &record.key.id);
-    let told = envelope.from.map(|from| Arc::new(Origin::new(from, Fate::Unknown)));
-    let from = known.or(told);
+    let stored = envelope.from.map(|from| Arc::new(Origin::new(from, Fate::Unknown)));
+    let from = known.or(stored);
     let queued = QueuedMessage {
         id: record.key.id,
         version: record.version,
@@ -182,9 +182,9 @@ pub async fn discard(
     forget(engine, instance, queued_messages, committed)
 }
 
-/// Messages to an instance that does not exist, and that no start is among: those for its lanes are dropped, others
-/// wait where nobody looks until a start comes; the head says so, and stays. `blank` is the version of the head that claims
-/// the instance.
+/// Messages to an instance that does not exist, without a start among them: those for its queues are dropped, others are
+/// parked, where no poll finds them, until a start comes; the head says so, and stays. `blank` is the version of the head
+/// that claims the instance.
 pub async fn orphan(
     engine: &Engine,
     instance: &Arc<str>,
@@ -224,7 +224,7 @@ pub async fn orphan(
     forget(engine, instance, queued_messages, committed)
 }
 
-/// These messages are gone from where they were. After a conflict somebody else has taken over, and knows what became of
+/// These messages are gone from where they were. After a conflict another process has taken over, and knows what became of
 /// them.
 fn forget(
     engine: &Engine,

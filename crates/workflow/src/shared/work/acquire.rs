@@ -1,5 +1,5 @@
 //! Claiming an activity where many processes share the store: a conditional write to its record, which hides it from
-//! others until the lease ends.
+//! other processes until the lease ends.
 
 use crate::board::{Body, QueuedActivity};
 use crate::engine::Engine;
@@ -17,9 +17,9 @@ use std::time::Duration;
 pub enum Acquired {
     /// It is ours.
     Ours(Arc<WorkItem>),
-    /// It is not at the version that it was thought to be at: it is gone, or another process has it.
+    /// It is not at the version that was expected: it is gone, or another process has it.
     Lost,
-    /// It was not found at that version, by an answer that may be older than what told of it.
+    /// It was not found at that version, by a read that may be older than the poll that returned it.
     Unseen,
 }
 
@@ -39,7 +39,7 @@ pub async fn acquire(
             Some(record) => (Arc::new(Envelope::open(&record)?.item), record.version),
         },
     };
-    // Reading may have taken so long that the lease of a claim in advance is over.
+    // Reading may have taken so long that the lease of a claim made in advance is over.
     if shared::lasts(queued.reserved_ms, engine.clock.now_ms(), lock) || mutation::is(Mutation::KeepClaimsHere) {
         return Ok(Acquired::Ours(item));
     }
@@ -51,17 +51,17 @@ pub async fn acquire(
         let Some(claimed) = claimed else {
             return Ok(Acquired::Lost);
         };
-        // The answer may have come so late that the lease would end too early.
+        // The reply may have come so late that the lease would end too early.
         if shared::lasts(until_ms, engine.clock.now_ms(), lock) || mutation::is(Mutation::LeaseFromFetchStart) {
             return Ok(Acquired::Ours(item));
         }
         version = claimed;
-        // What is large takes long to write: next time there is room for that.
+        // What is large takes long to write: the next lease allows for that.
         extra_ms = engine.clock.now_ms().saturating_sub(began_ms).saturating_mul(2);
     }
 }
 
-/// Writes an activity's record again: due at another time, delivered so many times. `None` if it is not at this version.
+/// Writes an activity's record again, with this due time and delivery count. `None` if it is not at this version.
 #[allow(clippy::too_many_arguments)]
 pub async fn write(
     engine: &Arc<Engine>,
@@ -86,7 +86,7 @@ pub async fn write(
     };
     match batcher::commit(engine, shared, vec![op], Vec::new()).await {
         Ok(joined) => {
-            // If somebody has written over it since, that one has it.
+            // If another process has overwritten it since, that one has it.
             let version = written(&joined.versions, 0);
             if let Some(version) = &version {
                 engine.board.lock().0.noted_task(order, attempts, version.clone());

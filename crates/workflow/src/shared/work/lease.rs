@@ -11,7 +11,7 @@ use perennial_store::{Order, Result as Stored, Version};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The activity of a claim that passes, which from now on does not run out until [`resume_lease`].
+/// The activity of a claim that passes; the claim does not run out until [`resume_lease`].
 fn borrow(engine: &Engine, id: ClaimId, passes: impl Fn(&Claim) -> bool) -> Option<(Order, QueuedActivity)> {
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
@@ -24,7 +24,7 @@ fn borrow(engine: &Engine, id: ClaimId, passes: impl Fn(&Claim) -> bool) -> Opti
     Some((order, queued))
 }
 
-/// The claim may run out again; if its activity is gone or somebody else's, so is the claim.
+/// The claim may run out again; if its activity is gone or another process's, so is the claim.
 fn resume_lease(engine: &Engine, id: ClaimId, order: Order, lost: bool) {
     let (mut board, now_ms) = engine.board.lock();
     board.end_commit(id, now_ms);
@@ -34,8 +34,8 @@ fn resume_lease(engine: &Engine, id: ClaimId, order: Order, lost: bool) {
     }
 }
 
-/// Writes the record of an activity again whose claim passes: due at another time, and delivered so many times less;
-/// `false` if there is no such claim, or somebody else has it. Must be seen through to its end.
+/// Writes the record of an activity again if its claim passes: with this due time, and `uncount` deliveries less; `false` if
+/// there is no such claim, or another process has it. Must not be dropped before its end.
 async fn rewrite(
     engine: &Arc<Engine>,
     shared: &Arc<Shared>,
@@ -56,7 +56,7 @@ async fn rewrite(
     Ok(written?.is_some())
 }
 
-/// Writes the record of an activity again: due at another time, and delivered so many times. `None` if it is not as it was.
+/// Writes the record of an activity again, with this due time and delivery count. `None` if it is not as it was.
 pub async fn write(
     engine: &Arc<Engine>,
     shared: &Arc<Shared>,

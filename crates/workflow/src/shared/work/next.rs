@@ -1,4 +1,4 @@
-//! Claiming the next activity of an instance by the commit that ends the one before: its worker will be back at once.
+//! Claiming the next activity of an instance in the commit that ends the one before: its worker will be back at once.
 
 use crate::board::{Body, QueuedActivity};
 use crate::engine::Engine;
@@ -7,7 +7,7 @@ use crate::shared::{Shared, until};
 use perennial_store::{Op, Order, Place, Result, Version};
 use std::sync::Arc;
 
-/// An activity that a commit may claim on the side; nobody here may take it until that is known.
+/// An activity that a commit may claim on the side; no worker here may take it until that is known.
 pub struct Next {
     engine: Arc<Engine>,
     order: Order,
@@ -45,7 +45,7 @@ impl Next {
         Ok(Some((next, Op::Replace(draft, queued.version))))
     }
 
-    /// It is known whether the commit has claimed it.
+    /// The commit has, or has not, claimed it.
     pub fn resolve(mut self, claimed: Option<Version>) {
         self.claimed = claimed;
     }

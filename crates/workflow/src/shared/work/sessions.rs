@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// How often a session is tried for when its record is not what it was thought to be.
+/// How often a session is tried for when its record is not what was expected.
 const TRIES: usize = 8;
 
 /// The sessions whose records this process wrote last.
@@ -28,7 +28,7 @@ pub enum Tenancy {
     Refused,
 }
 
-/// Makes sure that a worker holds a session for all to see; if another one does, the board learns of it.
+/// Makes sure that a worker holds a session in the store; if another one does, the board learns of it.
 pub async fn acquire(
     engine: &Engine,
     shared: &Shared,
@@ -70,7 +70,7 @@ pub async fn acquire(
     Ok(Tenancy::Refused)
 }
 
-/// Lets go of a session that a worker took and has no use for.
+/// Releases a session that a worker took and has no use for.
 pub async fn release(engine: &Engine, shared: &Shared, session: &Arc<str>, owner: &Arc<str>) -> Result<()> {
     let mut held = shared.sessions.lock().await;
     if held.get(session).is_none_or(|(there, _)| there.owner != *owner) {
@@ -91,7 +91,7 @@ async fn write(engine: &Engine, id: &str, session: &Session, version: Option<Ver
         Some(version) => Op::Replace(draft, version),
     };
     match engine.commit(Commit::new(vec![op])).await {
-        // If somebody has written over it since, that one holds it.
+        // If another process has overwritten it since, that one holds it.
         Ok(committed) => Ok(written(&committed, 0)),
         Err(Error::Conflict { .. }) => Ok(None),
         Err(other) => Err(other),
@@ -141,8 +141,8 @@ pub async fn renew(
     Ok(renewed)
 }
 
-/// Removes the records of sessions that nobody holds and nothing waits for, as far as this process wrote them; returns how
-/// many.
+/// Removes the records of sessions that no worker holds and nothing waits for, as far as this process wrote them; returns
+/// how many.
 pub async fn clean_up(engine: &Engine, shared: &Shared) -> Result<usize> {
     let gone = {
         let (mut board, now_ms) = engine.board.lock();
@@ -160,13 +160,13 @@ pub async fn clean_up(engine: &Engine, shared: &Shared) -> Result<usize> {
 async fn remove(engine: &Engine, session: &str, version: Version) -> Result<()> {
     let op = Op::Delete(Session::key(session), version);
     match engine.commit(Commit::new(vec![op])).await {
-        // Whoever changed it since holds it.
+        // The process that changed it since holds it.
         Ok(_) | Err(Error::Conflict { .. }) => Ok(()),
         Err(other) => Err(other),
     }
 }
 
-/// Removes a session's record whose time is long over.
+/// Removes the record of a session that ended long ago.
 pub async fn forget(engine: &Engine, record: Record) -> Result<()> {
     match engine
         .commit(Commit::new(vec![Op::Delete(record.key, record.version)]))
