@@ -7,7 +7,6 @@ use crate::chores::Housekeeper;
 use crate::error;
 use crate::instance::{self, Cache, Snapshot, Trust};
 use crate::meters::Meters;
-use crate::mutation::{self, Mutation};
 use crate::order::Sequencer;
 use crate::outbox::{KeyedMutex, Outbox};
 use crate::records::head::Head;
@@ -150,9 +149,6 @@ impl Engine {
 
     /// Commits. Failures that pass by themselves are waited out, and lost replies resolved.
     pub async fn commit(&self, mut commit: Commit) -> Result<Committed> {
-        if mutation::is(Mutation::Relaxed) {
-            commit = commit.relaxed();
-        }
         if let Some(shared) = &self.shared {
             shared.stamps.mark(&mut commit);
         }

@@ -23,7 +23,7 @@ pub use poller::{Poller, make_sure, poll_first, poll_now, watch};
 pub use renewal::prolonged;
 
 use crate::engine::{Engine, later};
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::records::head::Lease;
 use crate::records::lanes;
 use crate::settings::Settings;
@@ -139,9 +139,7 @@ pub fn check(engine: &Engine) -> Result<()> {
 
 /// Gives back what was claimed and not handed out, so that others need not wait for it, and takes leave of them.
 pub async fn leave(engine: &Arc<Engine>) -> Result<()> {
-    if mutation::is(Mutation::HangOnClose) {
-        std::future::pending::<()>().await;
-    }
+    mutant!(HangOnClose, std::future::pending::<()>().await);
     give_back(engine, u64::MAX).await;
     let reserved = engine.board.lock().0.take_reservations();
     for (instance, reservation) in reserved {

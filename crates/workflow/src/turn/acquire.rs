@@ -6,7 +6,7 @@ use super::{inline_message, mailbox, phantom_lease};
 use crate::board::{MessageKind, Pin, Window};
 use crate::engine::Engine;
 use crate::instance::{self, Snapshot};
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::queued::written;
 use crate::records::head::Head;
 use crate::records::{decode, partition};
@@ -15,7 +15,7 @@ use crate::send::slot_of;
 use crate::shared::{Shared, lasts};
 use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::WorkItem;
-use perennial_store::{Commit, Committed, Error, Op, Result, Version};
+use perennial_store::{Commit, Error, Op, Result, Version};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,12 +70,12 @@ pub async fn acquire(
             Claimed::Ours(..) | Claimed::Lapsed => Acquired::Nothing,
         });
     };
-    if mutation::is(Mutation::TrustHints) {
+    mutant!(TrustHints, {
         let messages = super::prepare::open(engine, taken).await?;
         if !taken.queued_messages.is_empty() {
             return Ok(Acquired::Ours(snapshot, messages));
         }
-    }
+    });
     let parked = snapshot.head.as_ref().is_some_and(|(head, _)| head.parked);
     let messages = if !parked
         && inline_message::are_there(head_of(&snapshot), &taken.queued_messages)
@@ -116,8 +116,7 @@ async fn lasting(
 ) -> Result<Option<Arc<Snapshot>>> {
     loop {
         let until_ms = snapshot.lease().map_or(0, |lease| lease.until_ms);
-        let is_good = lasts(until_ms, engine.clock.now_ms(), lock);
-        if is_good || mutation::is(Mutation::LeaseFromFetchStart) {
+        if mutant!(LeaseFromFetchStart, true, lasts(until_ms, engine.clock.now_ms(), lock)) {
             return Ok(Some(snapshot));
         }
         match extend(engine, shared, &taken.instance, &snapshot, lock).await? {
@@ -227,8 +226,7 @@ async fn claim(
         };
         if let Some(lease) = &head.lease
             && lease.owner != shared.owner
-            && lease.until_ms > now_ms
-            && !mutation::is(Mutation::IgnoreLease)
+            && mutant!(IgnoreLease, false, lease.until_ms > now_ms)
         {
             if fresh {
                 return Ok(Claimed::Busy(lease.until_ms));
@@ -265,19 +263,14 @@ async fn claim(
         let is_known = matches!(belief, Belief::Whole(_)) && out.is_none();
         phantom_lease::note(engine, &mut head);
         head.lease_to(shared.lease(now_ms, lock));
-        head.deliveries += u32::from(!mutation::is(Mutation::SkipAttempt));
+        head.deliveries += mutant!(SkipAttempt, 0, 1);
         let draft = head.draft(Head::key(instance))?;
         let replaced = version.clone();
         let op = match version {
-            _ if mutation::is(Mutation::IgnoreLease) => Op::Put(draft),
             Some(version) => Op::Replace(draft, version),
             None => Op::Create(draft),
         };
-        let outcome = match &replaced {
-            Some(version) if mutation::is(Mutation::SkipClaim) => Ok(Committed::of(vec![Some(version.clone())])),
-            _ => inline_message::commit(engine, instance, op, out).await,
-        };
-        match outcome {
+        match inline_message::commit(engine, instance, op, out).await {
             Ok(committed) => {
                 let Some(version) = written(&committed, 0) else {
                     // It was claimed, and somebody has taken over before that was known here.

@@ -6,7 +6,7 @@
 
 use crate::board::{Handed, MessageKind};
 use crate::engine::Engine;
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::order::arrived_ms;
 use crate::records::head::Head;
 use crate::records::message;
@@ -33,7 +33,7 @@ pub fn was_consumed(head: &Head, id: &RecordId) -> bool {
 
 /// A turn has consumed these messages.
 pub fn remember(engine: &Engine, head: &mut Head, handed: &[Handed], now_ms: u64) {
-    if engine.shared.is_none() || mutation::is(Mutation::ForgetConsumed) {
+    if mutant!(ForgetConsumed, true, engine.shared.is_none()) {
         return;
     }
     let is_recent = |order: Order| arrived_ms(order).saturating_add(REMEMBERED_MS) > now_ms;

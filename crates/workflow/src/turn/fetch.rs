@@ -4,7 +4,7 @@ use super::prepare::{self, Prepared};
 use crate::board::{ClaimId, Handed, Pin, QueuedMessage, Reservation, Subject, Waiting, Want, Window, waited};
 use crate::engine::{Engine, deadline, later};
 use crate::instance::Snapshot;
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::redo::messages_per_turn;
 use crate::shared::{self};
 use duroxide::INITIAL_EXECUTION_ID;
@@ -144,10 +144,7 @@ impl Drop for ClaimGuard {
             let (mut board, now_ms) = self.engine.board.lock();
             board.uncount(&self.instance, &orders);
             board.drop_claim(self.claim);
-            if mutation::is(Mutation::DropClaimed) {
-                return;
-            }
-            board.let_go(&self.instance, self.claim, now_ms);
+            mutant!(DropClaimed, {}, board.let_go(&self.instance, self.claim, now_ms));
         }
     }
 }
@@ -241,13 +238,12 @@ fn hand_out(
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
     // Reading may have taken longer than the lease. Whoever took the instance meanwhile has it.
-    if !board.hold_again(&taken.instance, taken.claim) && !mutation::is(Mutation::HandOutLapsed) {
+    let is_ours = board.hold_again(&taken.instance, taken.claim);
+    if !mutant!(HandOutLapsed, true, is_ours) {
         drop(board);
         return None;
     }
-    if !mutation::is(Mutation::LeaseFromFetchStart) {
-        board.extend(taken.claim, later(now_ms, lock));
-    }
+    mutant!(LeaseFromFetchStart, {}, board.extend(taken.claim, later(now_ms, lock)));
     if let Some(claim) = board.claim(taken.claim) {
         claim.subject = Subject::Turn {
             instance: Arc::clone(&taken.instance),

@@ -6,7 +6,7 @@ use crate::admin::totals;
 use crate::board::Handed;
 use crate::engine::Engine;
 use crate::instance::{History, Snapshot};
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::names;
 use crate::outbox::{self, Intent};
 use crate::queued::{NewActivity, NewMessage};
@@ -16,7 +16,7 @@ use crate::records::head::{Head, Lease};
 use crate::records::kv::{Entries, Value};
 use crate::records::page::Page;
 use crate::records::work::Activity;
-use crate::records::{instance_of, message, partition};
+use crate::records::{message, partition};
 use crate::shared;
 use duroxide::{Event, EventKind};
 use perennial_store::{Commit, Op, Order, Partition, Result};
@@ -121,9 +121,6 @@ pub fn plan(engine: &Engine, context: &TurnContext, turn: Turn) -> Result<Plan> 
     let head_key = Head::key_in(draft.partition.clone());
     draft.ops.push(Op::Remove(head_key.clone()));
     for handed in context.handed.iter().filter(|handed| !handed.inline) {
-        if mutation::is(Mutation::KeepConsumed) && context.handed.len() > 1 {
-            break;
-        }
         draft
             .ops
             .push(outbox::consumption(engine, &context.instance, handed, now_ms)?);
@@ -187,11 +184,14 @@ pub fn plan(engine: &Engine, context: &TurnContext, turn: Turn) -> Result<Plan> 
 
     (head.lease, head.deliveries) = (context.lease.clone(), context.deliveries);
     let written = head.draft(head_key)?;
-    let fenced = match &context.snapshot.head {
-        _ if mutation::is(Mutation::SkipFence) => Op::Put(written),
-        None => Op::Create(written),
-        Some((_, version)) => Op::Replace(written, version.clone()),
-    };
+    let fenced = mutant!(
+        SkipFence,
+        Op::Put(written),
+        match &context.snapshot.head {
+            None => Op::Create(written),
+            Some((_, version)) => Op::Replace(written, version.clone()),
+        }
+    );
     if let Some(first) = draft.ops.first_mut() {
         *first = fenced;
     }
@@ -398,14 +398,7 @@ impl CommitBuilder {
         let mut new_messages = Vec::with_capacity(items.len());
         let mut intents = Vec::new();
         for item in items {
-            if mutation::is(Mutation::LoseMessage) && message::target(&item) != Some(instance_of(&self.partition)) {
-                continue;
-            }
-            let due_ms = if mutation::is(Mutation::EarlyTimers) {
-                0
-            } else {
-                message::due_ms(&item)
-            };
+            let due_ms = message::due_ms(&item);
             let item = names::possible(&engine.store.limits(), item)?;
             let Some((new_message, create)) = NewMessage::new(engine, item, due_ms, self.ops.len())? else {
                 continue;

@@ -5,7 +5,7 @@ use super::sessions::{self, Tenancy};
 use crate::board::{Body, ClaimId, Inner, QueuedActivity, Subject, Tenure, Waiting, Want, WorkWant, waited};
 use crate::engine::{Engine, deadline, later, millis};
 use crate::error::from_store;
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::queued::{PUT_OFF_MS, note_durability, written};
 use crate::records::envelope::Envelope;
 use crate::records::work;
@@ -236,9 +236,8 @@ async fn prepare(engine: &Arc<Engine>, mut taken: ClaimGuard, worker: &Worker) -
         drop(board);
         return Ok(None);
     }
-    if !mutation::is(Mutation::LeaseFromFetchStart) {
-        board.extend(taken.claim, later(now_ms, worker.lock));
-    }
+    let until_ms = later(now_ms, worker.lock);
+    mutant!(LeaseFromFetchStart, {}, board.extend(taken.claim, until_ms));
     if let Some(claim) = board.claim(taken.claim) {
         claim.took = took;
     }
