@@ -7,7 +7,6 @@ use crate::error;
 use crate::instance::{Cache, Trust};
 use crate::meters::Meters;
 use crate::mode::Mode;
-use crate::mutation::{self, Mutation};
 use crate::order::Sequencer;
 use crate::outbox::{KeyedMutex, Outbox};
 use crate::records::lanes::LaneLayout;
@@ -137,9 +136,6 @@ impl Engine {
 
     /// Commits. Transient failures are retried, and lost replies resolved.
     pub async fn commit(&self, mut commit: Commit) -> Result<Committed> {
-        if mutation::is(Mutation::Relaxed) {
-            commit = commit.relaxed();
-        }
         self.mode.stamp(&mut commit);
         self.store.commit(commit).await
     }

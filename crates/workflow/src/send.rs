@@ -2,37 +2,34 @@
 
 use crate::engine::{Engine, put_off};
 use crate::error::{from_store, wrong_item};
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::names;
 use crate::queued::{NewActivity, NewMessage, written};
 use crate::records::partition;
 use duroxide::providers::{ProviderError, WorkItem};
-use perennial_store::{Commit, Slot};
+use perennial_store::{Commit, Error, Slot};
 use std::sync::Arc;
 use std::time::Duration;
 
+const OPERATION: &str = "enqueue_for_orchestrator";
+
 /// Sends a message to an instance, to be seen after `delay`.
 pub async fn message(engine: &Arc<Engine>, item: WorkItem, delay: Option<Duration>) -> Result<(), ProviderError> {
-    const OPERATION: &str = "enqueue_for_orchestrator";
     names::check(OPERATION, &engine.store.limits(), &item)?;
     let delay = delay.filter(|delay| !delay.is_zero());
     let due_ms = delay.map_or(0, |delay| put_off(engine.clock.now_ms(), delay));
-    let again = mutation::is(Mutation::SendTwice).then(|| NewMessage::new(engine, item.clone(), due_ms, 0));
-    let new_message = NewMessage::new(engine, item, due_ms, 0).map_err(|e| from_store(OPERATION, &e))?;
+    mutant!(SendTwice, send(engine, item.clone(), due_ms).await.ok());
+    send(engine, item, due_ms).await
+}
+
+async fn send(engine: &Arc<Engine>, item: WorkItem, due_ms: u64) -> Result<(), ProviderError> {
+    let failed = |e: Error| from_store(OPERATION, &e);
+    let new_message = NewMessage::new(engine, item, due_ms, 0).map_err(failed)?;
     let (new_message, create) = new_message.ok_or_else(|| wrong_item(OPERATION, "a message to an instance"))?;
     let engine = Arc::clone(engine);
     engine
         .spawner
-        .shield(async move {
-            if let Some(Ok(Some((new_message, create)))) = again {
-                engine.mode.send(&engine, new_message, create).await.ok();
-            }
-            engine
-                .mode
-                .send(&engine, new_message, create)
-                .await
-                .map_err(|e| from_store(OPERATION, &e))
-        })
+        .shield(async move { engine.mode.send(&engine, new_message, create).await.map_err(failed) })
         .await
 }
 

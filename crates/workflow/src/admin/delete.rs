@@ -6,7 +6,7 @@ use super::{BULK, totals};
 use crate::engine::Engine;
 use crate::error::from_store;
 use crate::instance::{self, Snapshot};
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::outbox;
 use crate::read::Freshness;
 use crate::records::execution::Ended;
@@ -120,7 +120,7 @@ async fn attempt(
         return Ok(Some(result));
     }
     // Whoever has committed and not yet told the board would put back there what is deleted here.
-    if engine.board.lock().0.is_committing(ids) && !mutation::is(Mutation::DeleteUnderWay) {
+    if mutant!(DeleteUnderWay, false, engine.board.lock().0.is_committing(ids)) {
         return Ok(None);
     }
     if !fits(&engine.store.limits(), &commit, targets.len()) {

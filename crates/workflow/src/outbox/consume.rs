@@ -3,7 +3,7 @@
 use super::{Fate, Origin, known};
 use crate::board::Handed;
 use crate::engine::Engine;
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::records::envelope::Envelope;
 use crate::records::message;
 use crate::records::tomb::Tomb;
@@ -41,7 +41,7 @@ pub fn consumption(engine: &Engine, instance: &str, handed: &Handed, now_ms: u64
 
 /// The tombstone that a message must leave, if its intent may be delivered again.
 fn tomb(origin: &Origin, key: Key, order: Order, now_ms: u64) -> Result<Option<Draft>> {
-    if origin.fate() == Fate::Gone || mutation::is(Mutation::NoTombstone) {
+    if mutant!(NoTombstone, true, origin.fate() == Fate::Gone) {
         return Ok(None);
     }
     let from = origin.from.clone();

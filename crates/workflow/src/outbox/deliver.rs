@@ -3,7 +3,7 @@
 use super::{Fate, Origin};
 use crate::board::{MessageKind, QueuedMessage, Reservation};
 use crate::engine::Engine;
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::queued::written;
 use crate::records::envelope::Envelope;
 use crate::records::intent::{self, Body};
@@ -80,10 +80,7 @@ impl Intent {
     }
 
     /// The order that its message arrives with: always the same.
-    fn order(&self, engine: &Engine) -> Order {
-        if mutation::is(Mutation::DeliverTwice) {
-            return engine.next_order();
-        }
+    fn order(&self) -> Order {
         Order(self.body.order)
     }
 
@@ -136,9 +133,10 @@ pub async fn carry(engine: &Arc<Engine>, sender: &Partition, intents: &mut VecDe
     let limit = engine.store.limits().ops_per_commit;
     while !intents.is_empty() {
         let batch = intents.len().min(limit);
-        if mutation::is(Mutation::DeleteIntentFirst) {
-            remove(engine, sender, intents.iter().take(batch)).await?;
-        }
+        mutant!(
+            DeleteIntentFirst,
+            remove(engine, sender, intents.iter().take(batch)).await?
+        );
         let mut groups: BTreeMap<&str, Vec<&Intent>> = BTreeMap::new();
         for intent in intents.iter().take(batch).filter(|intent| intent.is(State::Waiting)) {
             groups.entry(&intent.body.target).or_default().push(intent);
@@ -201,7 +199,7 @@ async fn serve(engine: &Arc<Engine>, sender: &Partition, target: &str, mut group
         let mut ops = Vec::with_capacity(group.len());
         let mut new_messages = Vec::with_capacity(group.len());
         for intent in &group {
-            let order = intent.order(engine);
+            let order = mutant!(DeliverTwice, engine.next_order(), intent.order());
             let draft = intent.message(engine, order)?;
             new_messages.push((order, draft.body.len()));
             ops.push(Op::Create(draft));

@@ -10,7 +10,7 @@ mod announce;
 
 pub use announce::{announce, leave, meet};
 
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::records::lanes;
 use crate::records::member::{Member, Serves};
 use parking_lot::Mutex;
@@ -125,9 +125,7 @@ impl Members {
         if rank == 0 {
             return None;
         }
-        if mutation::is(Mutation::LeaveToOwners) {
-            return Some(u64::MAX);
-        }
+        mutant!(LeaveToOwners, return Some(u64::MAX));
         if state.sights.len() >= SIGHTS {
             state
                 .sights

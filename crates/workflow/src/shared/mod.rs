@@ -28,7 +28,7 @@ pub use send::{create_messages, send};
 use work::{HeldSessions, ReservationReaper};
 
 use crate::engine::{Engine, later};
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::records::head::Lease;
 use crate::records::lanes;
 use crate::records::work::Activity;
@@ -148,9 +148,7 @@ pub fn open(engine: &Engine) -> Result<()> {
 /// Releases what was claimed and not handed out, so that other processes need not wait for it, and withdraws the announcement
 /// of this one.
 pub async fn leave(engine: &Arc<Engine>, shared: &Arc<Shared>) -> Result<()> {
-    if mutation::is(Mutation::HangOnClose) {
-        std::future::pending::<()>().await;
-    }
+    mutant!(HangOnClose, std::future::pending::<()>().await);
     work::release_unused(engine, shared, u64::MAX).await;
     let reserved = engine.board.lock().0.take_reservations();
     for (instance, reservation) in reserved {

@@ -5,7 +5,7 @@ use crate::board::{Arriving, ClaimId, Inner, Pin, Reservation, Subject};
 use crate::engine::Engine;
 use crate::error::{dead_token, from_store};
 use crate::instance::{self, Snapshot};
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::outbox;
 use crate::queued::{NewActivity, NewMessage, written};
 use crate::read::Freshness;
@@ -111,12 +111,10 @@ fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<TurnContext> {
     else {
         return None;
     };
-    claim.committing = !mutation::is(Mutation::SkipFence);
+    claim.committing = mutant!(SkipFence, false, true);
     let mut cancelled = Vec::new();
     for (instance, execution, activity) in &turn.cancelled {
-        if mutation::is(Mutation::IgnoreCancelled) {
-            break;
-        }
+        mutant!(IgnoreCancelled, break);
         for order in board
             .work()
             .of_activity(&Arc::from(instance.as_str()), *execution, *activity)
@@ -179,16 +177,13 @@ async fn commit(engine: &Engine, context: &mut TurnContext, turn: Turn) -> Resul
     )
     .await;
     let mut plan = plan(engine, context, turn).map_err(failed)?;
-    if mutation::is(Mutation::PublishBeforeCommit) {
+    mutant!(PublishBeforeCommit, {
         let (mut board, now_ms) = engine.board.lock();
         for new_activity in &plan.new_activities {
-            board.offer(
-                new_activity.order,
-                new_activity.queued(perennial_store::Version::number(0)),
-                now_ms,
-            );
+            let queued = new_activity.queued(perennial_store::Version::number(0));
+            board.offer(new_activity.order, queued, now_ms);
         }
-    }
+    });
     let others = plan.new_messages.iter().map(|new_message| &new_message.instance);
     let others = others.filter(|other| **other != context.instance).cloned().collect();
     let arriving = engine.board.announce(others);
@@ -316,8 +311,11 @@ fn publish(engine: &Arc<Engine>, context: &TurnContext, plan: Plan, committed: &
 fn cache(engine: &Engine, instance: &Arc<str>, snapshot: Option<&Arc<Snapshot>>, began_ms: u64) {
     let slot = slot_of(instance);
     match snapshot {
-        _ if mutation::is(Mutation::StaleSnapshot) => {}
-        Some(snapshot) => engine.cache.put(instance, slot, Arc::clone(snapshot), began_ms),
+        Some(snapshot) => mutant!(
+            StaleSnapshot,
+            {},
+            engine.cache.put(instance, slot, Arc::clone(snapshot), began_ms)
+        ),
         None => engine.cache.forget(instance, slot),
     }
 }

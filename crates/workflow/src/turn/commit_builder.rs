@@ -5,7 +5,7 @@ use super::plan::{Plan, TurnContext};
 use crate::admin::totals;
 use crate::engine::Engine;
 use crate::instance::History;
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::names;
 use crate::outbox::{self, Intent};
 use crate::queued::{NewActivity, NewMessage};
@@ -14,7 +14,7 @@ use crate::records::execution::{Ended, Execution};
 use crate::records::head::Head;
 use crate::records::kv::{Entries, Value};
 use crate::records::page::Page;
-use crate::records::{instance_of, message, partition};
+use crate::records::{message, partition};
 use crate::shared::turn::inline_left;
 use duroxide::providers::WorkItem;
 use duroxide::{Event, EventKind};
@@ -73,9 +73,6 @@ impl<'a> CommitBuilder<'a> {
     pub fn consume(&mut self) -> Result<()> {
         let context = self.context;
         for handed in context.handed.iter().filter(|handed| !handed.inline) {
-            if mutation::is(Mutation::KeepConsumed) && context.handed.len() > 1 {
-                break;
-            }
             let consume = outbox::consumption(self.engine, &context.instance, handed, self.now_ms)?;
             self.tombs += usize::from(consume.draft().is_some());
             self.ops.push(consume);
@@ -282,14 +279,7 @@ impl<'a> CommitBuilder<'a> {
     pub fn send(&mut self, items: Vec<WorkItem>) -> Result<()> {
         self.new_messages.reserve_exact(items.len());
         for item in items {
-            if mutation::is(Mutation::LoseMessage) && message::target(&item) != Some(instance_of(&self.partition)) {
-                continue;
-            }
-            let due_ms = if mutation::is(Mutation::EarlyTimers) {
-                0
-            } else {
-                message::due_ms(&item)
-            };
+            let due_ms = message::due_ms(&item);
             let item = names::possible(&self.engine.store.limits(), item)?;
             let Some((new_message, create)) = NewMessage::new(self.engine, item, due_ms, self.ops.len())? else {
                 continue;
@@ -314,11 +304,14 @@ impl<'a> CommitBuilder<'a> {
         self.head.kv_keys = self.kv.0.len() as u64;
         (self.head.lease, self.head.deliveries) = (context.lease.clone(), context.deliveries);
         let written = self.head.draft(Head::key_in(self.partition))?;
-        let fenced = match &context.snapshot.head {
-            _ if mutation::is(Mutation::SkipFence) => Op::Put(written),
-            None => Op::Create(written),
-            Some((_, version)) => Op::Replace(written, version.clone()),
-        };
+        let fenced = mutant!(
+            SkipFence,
+            Op::Put(written),
+            match &context.snapshot.head {
+                None => Op::Create(written),
+                Some((_, version)) => Op::Replace(written, version.clone()),
+            }
+        );
         if let Some(first) = self.ops.first_mut() {
             *first = fenced;
         }

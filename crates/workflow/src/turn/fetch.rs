@@ -5,7 +5,7 @@ use crate::board::{ClaimId, Handed, Pin, QueuedMessage, Reservation, Subject, Wa
 use crate::engine::{Engine, deadline, later};
 use crate::instance::Snapshot;
 use crate::long_poll::{Fetch, long_poll};
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::redo::messages_per_turn;
 use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, ProviderError, WorkItem};
@@ -153,10 +153,7 @@ impl Drop for ClaimGuard {
             let (mut board, now_ms) = self.engine.board.lock();
             board.uncount(&self.instance, &orders);
             board.drop_claim(self.claim);
-            if mutation::is(Mutation::DropClaimed) {
-                return;
-            }
-            board.let_go(&self.instance, self.claim, now_ms);
+            mutant!(DropClaimed, {}, board.let_go(&self.instance, self.claim, now_ms));
         }
     }
 }
@@ -237,13 +234,12 @@ fn start_lease(
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
     // Reading may have taken longer than the lease. A dispatcher that took the instance meanwhile has it.
-    if !board.hold_again(&taken.instance, taken.claim) && !mutation::is(Mutation::HandOutLapsed) {
+    let is_ours = board.hold_again(&taken.instance, taken.claim);
+    if !mutant!(HandOutLapsed, true, is_ours) {
         drop(board);
         return None;
     }
-    if !mutation::is(Mutation::LeaseFromFetchStart) {
-        board.extend(taken.claim, later(now_ms, lock));
-    }
+    mutant!(LeaseFromFetchStart, {}, board.extend(taken.claim, later(now_ms, lock)));
     if let Some(claim) = board.claim(taken.claim) {
         claim.subject = Subject::Turn {
             instance: Arc::clone(&taken.instance),

@@ -3,7 +3,7 @@
 use crate::board::{Body, ClaimId, Inner, QueuedActivity, Subject, Tenure, Waiting, Want, WorkWant, waited};
 use crate::engine::{Engine, deadline, later, millis};
 use crate::long_poll::{Fetch, long_poll};
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::queued::PUT_OFF_MS;
 use crate::records::envelope::Envelope;
 use duroxide::providers::{ProviderError, SessionFetchConfig, TagFilter, WorkItem};
@@ -187,9 +187,7 @@ pub fn hand_out(
         drop(board);
         return None;
     }
-    if !mutation::is(Mutation::LeaseFromFetchStart) {
-        board.extend(taken.claim, later(now_ms, lock));
-    }
+    mutant!(LeaseFromFetchStart, {}, board.extend(taken.claim, later(now_ms, lock)));
     if let Some(claim) = board.claim(taken.claim) {
         claim.took = took;
     }

@@ -5,7 +5,7 @@ use super::{inline_message, mailbox, phantom_lease};
 use crate::board::{MessageKind, Pin, Window};
 use crate::engine::Engine;
 use crate::instance::{self, Snapshot};
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::queued::written;
 use crate::records::head::Head;
 use crate::records::{decode, partition};
@@ -15,7 +15,7 @@ use crate::shared::{Shared, lasts};
 use crate::turn::{self, ClaimGuard};
 use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::WorkItem;
-use perennial_store::{Commit, Committed, Error, Op, Result, Version};
+use perennial_store::{Commit, Error, Op, Result, Version};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,12 +51,12 @@ pub async fn acquire(
         Claimed::Pinned(pin) => return Ok(Acquired::Pinned(pin)),
         Claimed::Lapsed => return Ok(Acquired::Nothing),
     };
-    if mutation::is(Mutation::TrustHints) {
+    mutant!(TrustHints, {
         let messages = open(engine, taken).await?;
         if !taken.queued_messages.is_empty() {
             return Ok(Acquired::Ours(snapshot, messages));
         }
-    }
+    });
     let messages = messages(engine, taken, &snapshot, over.as_ref()).await?;
     if taken.queued_messages.is_empty() {
         release(engine, &taken.instance, &snapshot).await?;
@@ -132,8 +132,7 @@ async fn lasting(
 ) -> Result<Option<Arc<Snapshot>>> {
     loop {
         let until_ms = snapshot.lease().map_or(0, |lease| lease.until_ms);
-        let is_good = lasts(until_ms, engine.clock.now_ms(), lock);
-        if is_good || mutation::is(Mutation::LeaseFromFetchStart) {
+        if mutant!(LeaseFromFetchStart, true, lasts(until_ms, engine.clock.now_ms(), lock)) {
             return Ok(Some(snapshot));
         }
         match extend(engine, shared, &taken.instance, &snapshot, lock).await? {
@@ -250,8 +249,7 @@ impl Belief {
         let lease = head.and_then(|head| head.lease.as_ref());
         if let Some(lease) = lease
             && lease.owner != shared.owner
-            && lease.until_ms > now_ms
-            && !mutation::is(Mutation::IgnoreLease)
+            && mutant!(IgnoreLease, false, lease.until_ms > now_ms)
         {
             if self.fresh {
                 return Assessment::Stop(Claimed::Busy(lease.until_ms));
@@ -340,18 +338,13 @@ async fn write_lease(
     let is_known = matches!(belief.known, Known::Whole(_)) && out.is_none();
     phantom_lease::note(engine, &mut head);
     head.lease_to(shared.lease(now_ms, lock));
-    head.deliveries += u32::from(!mutation::is(Mutation::SkipAttempt));
+    head.deliveries += mutant!(SkipAttempt, 0, 1);
     let draft = head.draft(Head::key(instance))?;
     let op = match replaced.clone() {
-        _ if mutation::is(Mutation::IgnoreLease) => Op::Put(draft),
         Some(version) => Op::Replace(draft, version),
         None => Op::Create(draft),
     };
-    let outcome = match &replaced {
-        Some(version) if mutation::is(Mutation::SkipClaim) => Ok(Committed::of(vec![Some(version.clone())])),
-        _ => inline_message::commit(engine, instance, op, out).await,
-    };
-    let committed = match outcome {
+    let committed = match inline_message::commit(engine, instance, op, out).await {
         Ok(committed) => committed,
         Err(Error::Conflict { .. }) => return Ok(None),
         Err(other) => return Err(other),

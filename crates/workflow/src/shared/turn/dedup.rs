@@ -5,7 +5,7 @@
 //! What comes through an outbox has tombstones for that, and a second start, result or cancellation changes nothing.
 
 use crate::board::{Handed, MessageKind};
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::order::arrived_ms;
 use crate::records::head::Head;
 use crate::records::message;
@@ -32,9 +32,7 @@ pub fn was_consumed(head: &Head, id: &RecordId) -> bool {
 
 /// Notes in the head that a turn has consumed these messages.
 pub fn note_consumed(head: &mut Head, handed: &[Handed], now_ms: u64) {
-    if mutation::is(Mutation::ForgetConsumed) {
-        return;
-    }
+    mutant!(ForgetConsumed, return);
     let is_recent = |order: Order| arrived_ms(order).saturating_add(REMEMBERED_MS) > now_ms;
     head.recently_consumed
         .retain(|text| order_of(text).is_some_and(is_recent));

@@ -7,7 +7,7 @@
 
 use crate::board::{Handed, QueuedMessage};
 use crate::engine::Engine;
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::records::head::{Head, InlineMessage};
 use crate::records::{instance_of, message};
 use crate::send::slot_of;
@@ -24,7 +24,8 @@ pub struct TakenOut {
 
 /// Takes the message out of a head, if there is one.
 pub fn take_out(engine: &Engine, instance: &str, head: &mut Head) -> Result<Option<TakenOut>> {
-    let Some(inline) = head.inline.take().filter(|_| !mutation::is(Mutation::LoseInline)) else {
+    let inline = head.inline.take();
+    let Some(inline) = mutant!(LoseInline, None, inline) else {
         return Ok(None);
     };
     let order = Order(inline.order);

@@ -3,7 +3,7 @@
 
 use crate::board::{Body, QueuedActivity};
 use crate::engine::Engine;
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::queued::written;
 use crate::records::envelope::Envelope;
 use crate::records::work;
@@ -40,7 +40,8 @@ pub async fn acquire(
         },
     };
     // Reading may have taken so long that the lease of a claim made in advance is over.
-    if shared::lasts(queued.reserved_ms, engine.clock.now_ms(), lock) || mutation::is(Mutation::KeepClaimsHere) {
+    let is_claimed = shared::lasts(queued.reserved_ms, engine.clock.now_ms(), lock);
+    if mutant!(KeepClaimsHere, true, is_claimed) {
         return Ok(Acquired::Ours(item));
     }
     let (mut version, mut extra_ms) = (version, 0);
@@ -52,7 +53,8 @@ pub async fn acquire(
             return Ok(Acquired::Lost);
         };
         // The reply may have come so late that the lease would end too early.
-        if shared::lasts(until_ms, engine.clock.now_ms(), lock) || mutation::is(Mutation::LeaseFromFetchStart) {
+        let is_good = shared::lasts(until_ms, engine.clock.now_ms(), lock);
+        if mutant!(LeaseFromFetchStart, true, is_good) {
             return Ok(Acquired::Ours(item));
         }
         version = claimed;
@@ -79,11 +81,7 @@ pub async fn write(
         due_ms,
     };
     let draft = work::draft(queued.key.clone(), item, place, attempts, Some(&shared.owner))?;
-    let op = if mutation::is(Mutation::IgnoreLease) {
-        Op::Put(draft)
-    } else {
-        Op::Replace(draft, version)
-    };
+    let op = Op::Replace(draft, version);
     match batcher::commit(engine, shared, vec![op], Vec::new()).await {
         Ok(joined) => {
             // If another process has overwritten it since, that one has it.
