@@ -7,7 +7,7 @@ mod read;
 mod stage;
 mod sweep;
 
-pub use chunks::chunk_lane;
+pub use chunks::{chunk_lane, is_manifest};
 pub use sweep::Swept;
 
 use crate::{

@@ -9,7 +9,8 @@
 //! | `instance` | an instance at one moment, and the cache of recent ones |
 //! | `turn` | turns: fetch, ack, abandon, renew |
 //! | `work` | activities: fetch, ack, abandon, renew |
-//! | `shared` | what it takes where many processes share one store |
+//! | `mode` | whether this process has the store to itself: every decision that depends on it |
+//! | `exclusive`, `shared` | what it takes in either mode |
 //! | `outbox` | messages to other instances where a commit ends at a partition |
 //! | `redo` | turns that are larger than a commit |
 //! | `chores` | what others do if this process dies before it has |
@@ -23,8 +24,12 @@ mod budget;
 mod chores;
 mod engine;
 mod error;
+mod exclusive;
 mod instance;
+mod lazy_task;
+mod long_poll;
 mod meters;
+mod mode;
 mod mutation;
 mod names;
 mod order;
@@ -32,6 +37,7 @@ mod outbox;
 mod provider;
 mod provider_admin;
 mod queued;
+mod read;
 mod records;
 mod recover;
 mod redo;

@@ -2,6 +2,7 @@
 
 use crate::error::from_store;
 use crate::instance::{History, Snapshot};
+use crate::read::Freshness;
 use crate::records::partition;
 use crate::workflows::Workflows;
 use crate::{instance, send, turn, work};
@@ -30,7 +31,7 @@ impl Workflows {
         instance: &str,
     ) -> Result<Arc<Snapshot>, ProviderError> {
         let engine = self.engine_for(operation).await?;
-        engine.snapshot_for(operation, instance).await
+        engine.view(operation, instance, Freshness::Recent).await
     }
 }
 
@@ -152,7 +153,7 @@ impl Provider for Workflows {
     async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Result<Vec<Event>, ProviderError> {
         const OPERATION: &str = "read_with_execution";
         let engine = self.engine_for(OPERATION).await?;
-        let snapshot = engine.snapshot_for(OPERATION, instance).await?;
+        let snapshot = engine.view(OPERATION, instance, Freshness::Recent).await?;
         if snapshot.head().is_some_and(|head| head.execution.id == execution_id) {
             return events(OPERATION, &snapshot.history);
         }

@@ -1,4 +1,4 @@
-//! Messages and activities on their way into a queue: what a commit creates and what the board is told afterwards.
+//! Messages and activities on their way into a queue: what a commit creates, and what the board shows afterwards.
 
 use crate::board::{Body, MessageKind, QueuedActivity, QueuedMessage};
 use crate::engine::Engine;
@@ -20,7 +20,7 @@ pub struct NewMessage {
     pub due_ms: u64,
     pub sort: MessageKind,
     pub body: Body,
-    /// How large its record is.
+    /// The size of its record.
     bytes: usize,
     /// Which operation of the commit creates it.
     pub op: usize,
@@ -99,7 +99,7 @@ pub struct NewActivity {
     pub op: usize,
     /// Until when the commit claims it for a worker of this process; 0 if it does not.
     pub reserved_ms: u64,
-    /// Whether it is another process's to work at.
+    /// Whether another process is preferred for it.
     pub foreign: bool,
 }
 
@@ -156,16 +156,16 @@ impl NewActivity {
     }
 }
 
-/// How long work waits whose record somebody else is just writing: that is known in a moment.
+/// How long work waits whose record another task is just writing: the outcome is known in a moment.
 pub const PUT_OFF_MS: u64 = 10;
 
-/// The version that an operation wrote; `None` if somebody has written over it, or removed it, before the lost reply to the
-/// commit was resolved. Then what it wrote is not this process's any more.
+/// The version that an operation wrote; `None` if it was overwritten or removed before the lost reply to the commit was
+/// resolved, see [`Committed::versions`]. Then what it wrote is not this process's any more.
 pub fn written(committed: &Committed, op: usize) -> Option<Version> {
     committed.version(op).cloned()
 }
 
-/// How a delivery count is written down: at once and for good if the item may have brought down a process before.
+/// How a delivery count is written: durably at once if the item may have crashed a process before.
 pub fn note_durability(old: bool) -> Durability {
     if old { Durability::Durable } else { Durability::Relaxed }
 }

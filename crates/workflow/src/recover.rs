@@ -3,7 +3,7 @@
 use crate::board::{MessageKind, QueuedActivity, QueuedMessage};
 use crate::chores;
 use crate::engine::Engine;
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::outbox;
 use crate::records::envelope::Envelope;
 use crate::records::work::Activity;
@@ -128,7 +128,7 @@ fn sort(lane: &str, envelope: Envelope, key: &Key) -> Result<Queued> {
 fn put_on_board(engine: &Engine, record: Record, queued: Queued, clean: bool) {
     let Some(place) = record.place else { return };
     // A process that died may have handed out anything that was queued, once, without writing it down.
-    let floor = u32::from(!clean && !mutation::is(Mutation::ForgetCrash));
+    let floor = u32::from(mutant!(ForgetCrash, false, !clean));
     let bytes = record.body.len();
     match queued {
         Queued::Message(envelope) => {

@@ -7,10 +7,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Runs in its caller's task, but if the caller is dropped, the rest runs on its own.
+/// Runs in its caller's task; if the caller is dropped, the rest runs as a task of its own.
 ///
-/// The runtime drops futures when it shuts down. Between a commit and what it means for the board there must
-/// be no such gap: what is stored and what is remembered would part.
+/// The runtime drops futures when it shuts down. Between a commit and the update of the board there must be no such gap, or
+/// the store and memory would disagree.
 pub struct Shield<T: Send + 'static> {
     future: Option<BoxFuture<'static, T>>,
     spawner: Spawner,

@@ -1,8 +1,8 @@
-//! Tasks that nobody waits for, and that outlive the runtime of whoever started them.
+//! Background tasks that outlive the runtime that they were started on.
 //!
 //! A program may drop a tokio runtime while the store lives on another one. tokio then drops every task of the first, and
-//! what those had begun would be left undone for ever: an instance that nobody hands out again, a partition that everybody
-//! waits for. So a task of the engine that is dropped before its end moves to a thread of the process's own.
+//! what those had begun would stay undone for ever: an instance that is never handed out again, a partition that every
+//! writer waits for. So a task of the engine that is dropped before its end moves to a thread of the process's own.
 
 use crate::shield::Shield;
 use futures::future::BoxFuture;
@@ -17,7 +17,7 @@ use tracing::error;
 /// Starts the engine's tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct Spawner {
-    /// Whether tasks are finished when their runtime has ended. On a clock that ends with its runtime they cannot be.
+    /// Whether tasks are finished after their runtime has ended. On a clock that ends with its runtime they cannot be.
     outlives_runtime: bool,
 }
 
@@ -29,7 +29,7 @@ impl Spawner {
         }
     }
 
-    /// Runs a future on the current runtime as long as that lasts, and after it on the process's own thread.
+    /// Runs a future on the current runtime while that lasts, and on the process's own thread afterwards.
     pub fn spawn(self, future: impl Future<Output = ()> + Send + 'static) {
         match Handle::try_current() {
             Ok(handle) => self.spawn_on(&handle, Box::pin(future)),
@@ -37,7 +37,7 @@ impl Spawner {
         }
     }
 
-    /// A future that runs in its caller's task, and goes on by itself if its caller is dropped.
+    /// A future that runs in its caller's task, and finishes by itself if its caller is dropped.
     pub fn shield<T: Send + 'static>(self, future: impl Future<Output = T> + Send + 'static) -> Shield<T> {
         Shield::new(self, future)
     }
@@ -45,7 +45,7 @@ impl Spawner {
     /// Runs what is left of a future whose caller was dropped.
     pub fn take_over(self, future: BoxFuture<'static, ()>) {
         match Handle::try_current() {
-            // A runtime of one thread stands still when its caller returns, and may do so for ever.
+            // A single-threaded runtime stops when its caller returns, perhaps for ever.
             Ok(handle) if self.outlives_runtime && handle.runtime_flavor() == RuntimeFlavor::CurrentThread => {
                 self.rescue(future);
             }
@@ -55,7 +55,7 @@ impl Spawner {
     }
 
     fn spawn_on(self, handle: &Handle, future: BoxFuture<'static, ()>) {
-        handle.spawn(QueuedActivity {
+        handle.spawn(Rescued {
             future: Some(future),
             spawner: self,
         });
@@ -73,12 +73,12 @@ impl Spawner {
 }
 
 /// A future that moves to the process's own runtime if it is dropped before its end.
-struct QueuedActivity {
+struct Rescued {
     future: Option<BoxFuture<'static, ()>>,
     spawner: Spawner,
 }
 
-impl Future for QueuedActivity {
+impl Future for Rescued {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -94,7 +94,7 @@ impl Future for QueuedActivity {
     }
 }
 
-impl Drop for QueuedActivity {
+impl Drop for Rescued {
     fn drop(&mut self) {
         if let Some(future) = self.future.take() {
             self.spawner.rescue(future);
@@ -102,8 +102,7 @@ impl Drop for QueuedActivity {
     }
 }
 
-/// The runtime of the process's own thread, which is started when it is first needed and never ends; `None` if it cannot be
-/// started.
+/// The runtime of the process's own thread: started when first needed, never ended; `None` if it cannot be started.
 fn own_runtime() -> Option<&'static Handle> {
     static OWN: OnceLock<Option<Handle>> = OnceLock::new();
     let start = || -> std::io::Result<Handle> {

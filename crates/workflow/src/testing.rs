@@ -7,7 +7,46 @@ use crate::records::{message, partition, work};
 use crate::recover;
 use crate::send::slot_of;
 use crate::workflows::Workflows;
-use perennial_store::{Commit, Draft, Key, Op, Place, Result, ScanQuery, Store};
+use perennial_store::{Commit, Draft, Error, Key, Limits, Op, Place, Result, ScanQuery, Store};
+
+/// The limits that a store must advertise: with [`Mutation::SplitCommit`], no limit on operations, so that the engine leaves
+/// the splitting to [`parts`].
+pub fn advertised(limits: Limits) -> Limits {
+    let ops_per_commit = match is_broken(Mutation::SplitCommit) {
+        true => usize::MAX,
+        false => limits.ops_per_commit,
+    };
+    Limits {
+        ops_per_commit,
+        ..limits
+    }
+}
+
+/// The commits that a store must make of one: with [`Mutation::SplitCommit`], as many as its operations take.
+pub fn parts(mut commit: Commit, limits: &Limits) -> Vec<Commit> {
+    let mut parts = Vec::new();
+    while is_broken(Mutation::SplitCommit) && commit.ops.len() > limits.ops_per_commit {
+        let later = commit.ops.split_off(limits.ops_per_commit);
+        parts.push(Commit {
+            ops: std::mem::replace(&mut commit.ops, later),
+            counters: std::mem::take(&mut commit.counters),
+            durability: commit.durability,
+        });
+    }
+    parts.push(commit);
+    parts
+}
+
+/// An error of a part that follows `before` operations of the commit that it is of.
+pub fn of_part(error: Error, before: usize) -> Error {
+    match error {
+        Error::Conflict { op, reason } => Error::Conflict {
+            op: op + before,
+            reason,
+        },
+        error => error,
+    }
+}
 
 /// Makes the stored history of an instance unreadable.
 pub async fn corrupt_history(workflows: &Workflows, instance: &str) -> Result<()> {
@@ -76,7 +115,7 @@ async fn plant(workflows: &Workflows, key: Key, body: &'static [u8], place: Plac
     match engine.store.get(&key).await? {
         // The poller of a runtime that runs may be faster.
         Some(record) => match recover::admit(&engine, record, true).await {
-            Err(perennial_store::Error::Conflict { .. }) if engine.shared.is_some() => Ok(()),
+            Err(perennial_store::Error::Conflict { .. }) if engine.mode.is_shared() => Ok(()),
             outcome => outcome,
         },
         None => Ok(()),

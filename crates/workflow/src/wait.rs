@@ -1,6 +1,7 @@
 //! Waiting for a workflow to end, without polling where this process ends it.
 
 use crate::engine::{BREATHER, Engine, later};
+use crate::read::Freshness;
 use crate::records::head::Head;
 use crate::workflows::Workflows;
 use duroxide::{Client, ClientError, OrchestrationStatus};
@@ -67,7 +68,7 @@ impl Workflows {
 
     /// The status of an instance that has ended.
     async fn ended(&self, engine: &Engine, instance: &str) -> Result<Option<OrchestrationStatus>, ClientError> {
-        let snapshot = engine.snapshot_for(OPERATION, instance).await;
+        let snapshot = engine.view(OPERATION, instance, Freshness::Recent).await;
         let snapshot = snapshot.map_err(ClientError::Provider)?;
         if !snapshot.head().is_some_and(Head::is_terminal) {
             return Ok(None);

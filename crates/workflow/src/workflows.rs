@@ -3,7 +3,6 @@
 use crate::engine::{Engine, RETRY_FOR, later};
 use crate::error::from_store;
 use crate::settings::Settings;
-use crate::{recover, shared};
 use duroxide::providers::ProviderError;
 use parking_lot::RwLock;
 use perennial_store::{
@@ -62,10 +61,7 @@ impl Current {
     async fn start(generation: Generation, settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Self> {
         let health = generation.store.health();
         let engine = Arc::new(Engine::new(generation.store, settings.clone(), Arc::clone(clock)));
-        match engine.shared {
-            None => recover::recover(&engine).await?,
-            Some(_) => shared::check(&engine)?,
-        }
+        engine.mode.open(&engine).await?;
         Ok(Self {
             engine,
             generation: generation.number,
@@ -291,10 +287,7 @@ async fn stop(inner: &Inner) -> Result<()> {
     let _starting = inner.starting.lock().await;
     let engine = Arc::clone(&inner.current.read().engine);
     engine.retire();
-    match engine.shared {
-        None => recover::leave(&engine).await,
-        Some(_) => shared::leave(&engine).await,
-    }
+    engine.mode.leave(&engine).await
 }
 
 /// Stops the engine and closes the store.

@@ -49,7 +49,7 @@ fn intent_of(message: &Draft) -> Option<Key> {
 }
 
 /// The lease that a head is written with.
-fn lease_of(head: &Draft) -> Option<Leased> {
+pub fn lease_of(head: &Draft) -> Option<Leased> {
     let body: serde_json::Value = serde_json::from_slice(&head.body).ok()?;
     let lease = body.get("lease")?;
     Some((

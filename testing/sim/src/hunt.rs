@@ -33,7 +33,7 @@ pub const MUTATIONS: &[Broken] = &[
     (Mutation::StaleSnapshot, Kind::Alone, Where::Seed(0)),
     (Mutation::IgnoreCancelled, Kind::Alone, Where::Seed(0)),
     (Mutation::Relaxed, Kind::Alone, Where::Seed(1)),
-    (Mutation::EarlyTimers, Kind::Alone, Where::Seed(0)),
+    (Mutation::EarlyTimers, Kind::Alone, Where::Seed(6)),
     (Mutation::NewestFirst, Kind::Alone, Where::Seed(2)),
     (Mutation::ReviveLapsed, Kind::Alone, Where::Seed(316)),
     (Mutation::PruneCurrent, Kind::Alone, Where::Seed(400)),

@@ -1,6 +1,7 @@
 //! A store that fails as it is told.
 
 use crate::clock::pause;
+use crate::defect;
 use crate::effect::Effect;
 use crate::fault::{Fault, Operation};
 use crate::life::Life;
@@ -148,6 +149,14 @@ impl SimStore {
         self.life.pass().await;
     }
 
+    /// Commits in a task: a commit never runs in its caller's future.
+    async fn commit_part(&self, commit: Commit) -> Result<Committed> {
+        let store = self.clone();
+        let made = tokio::spawn(async move { store.try_commit(commit).await });
+        made.await
+            .unwrap_or_else(|_| Err(Error::Closed("the process ends".to_owned())))
+    }
+
     async fn try_commit(&self, commit: Commit) -> Result<Committed> {
         let line = match &self.line {
             Some(line) => Some(line.lock().await),
@@ -254,7 +263,7 @@ fn brief(id: &str) -> String {
 #[async_trait]
 impl Store for SimStore {
     fn limits(&self) -> Limits {
-        self.inner.limits()
+        testing::advertised(self.inner.limits())
     }
 
     fn sharing(&self) -> Sharing {
@@ -266,11 +275,21 @@ impl Store for SimStore {
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed> {
-        // A commit never runs in its caller's future.
-        let store = self.clone();
-        let made = tokio::spawn(async move { store.try_commit(commit).await });
-        made.await
-            .unwrap_or_else(|_| Err(Error::Closed("the process ends".to_owned())))
+        if let Some(committed) = defect::skipped_claim(&commit) {
+            return Ok(committed);
+        }
+        let (commit, left_out) = defect::mutated(commit);
+        let mut all = Committed::default();
+        for part in testing::parts(commit, &self.inner.limits()) {
+            let committed = self.commit_part(part).await;
+            let before = all.versions.len();
+            all.versions
+                .extend(committed.map_err(|e| testing::of_part(e, before))?.versions);
+        }
+        for op in left_out {
+            all.versions.insert(op, None);
+        }
+        Ok(all)
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {

@@ -5,7 +5,7 @@ use crate::fixture::*;
 use async_trait::async_trait;
 use futures::FutureExt;
 use perennial_kv::{MemoryStore, Settings};
-use perennial_store::{ChunkedStore, Clock, Commit, Draft, Error, Op, Store};
+use perennial_store::{ChunkedStore, Clock, Commit, Draft, Error, Op, ScanQuery, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -204,4 +204,39 @@ async fn a_sweep_at_any_moment_loses_nothing() {
     let removed = sweeper.await.unwrap();
     assert!(removed > 20, "the sweeper met only {removed} sets of chunks");
     assert!(given_up < 600, "every writer gave up");
+}
+
+/// Deletes every record of the partition, as a process does that deletes an instance.
+fn delete_all(fixture: &Fixture) -> Event {
+    let memory = fixture.memory.clone();
+    Box::new(move || {
+        async move {
+            let query = ScanQuery::all(key("a").partition, usize::MAX).keys_only();
+            let all = memory.scan(&query).await.unwrap().records;
+            let ops = all.into_iter().map(|record| Op::Remove(record.key));
+            memory.commit(Commit::new(ops.collect())).await.unwrap();
+        }
+        .boxed()
+    })
+}
+
+/// A chunk that is written after its manifest was deleted would never be found again.
+#[tokio::test]
+async fn no_chunk_is_left_of_a_partition_that_is_deleted_while_they_are_staged() {
+    for step in 0..12 {
+        let fixture = Fixture::new(TINY);
+        for _ in 0..step {
+            let nothing: Event = Box::new(|| async {}.boxed());
+            fixture.faulty.before_staging.lock().push_back(nothing);
+        }
+        fixture.faulty.before_staging.lock().push_back(delete_all(&fixture));
+        fixture.put("a", &"x".repeat(20 * KB)).await;
+        assert!(fixture.body("a").await.unwrap() == "x".repeat(20 * KB), "step {step}");
+        fixture.remove("a").await;
+        fixture.clock.advance(2 * DAY);
+        fixture.sweep().await;
+        fixture.clock.advance(2 * DAY);
+        fixture.sweep().await;
+        assert_eq!(fixture.count(), 0, "step {step}");
+    }
 }

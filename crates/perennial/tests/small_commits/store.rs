@@ -6,6 +6,7 @@ use perennial_store::{
     Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, Key, Limits, ListFilter, ListPage, Record, Result,
     ScanPage, ScanQuery, Sharing, Signals, Store,
 };
+use perennial_workflow::testing;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -117,23 +118,8 @@ impl Mortal {
         }
         Ok(())
     }
-}
 
-#[async_trait]
-impl Store for Mortal {
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
-
-    fn sharing(&self) -> Sharing {
-        self.inner.sharing()
-    }
-
-    fn epoch(&self) -> u64 {
-        self.inner.epoch()
-    }
-
-    async fn commit(&self, commit: Commit) -> Result<Committed> {
+    async fn commit_part(&self, commit: Commit) -> Result<Committed> {
         self.check()?;
         // Another task may come in between any two commits.
         tokio::task::yield_now().await;
@@ -163,6 +149,32 @@ impl Store for Mortal {
                 Err(Error::Unavailable("the network is down".to_owned()))
             }
         }
+    }
+}
+
+#[async_trait]
+impl Store for Mortal {
+    fn limits(&self) -> Limits {
+        testing::advertised(self.inner.limits())
+    }
+
+    fn sharing(&self) -> Sharing {
+        self.inner.sharing()
+    }
+
+    fn epoch(&self) -> u64 {
+        self.inner.epoch()
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Committed> {
+        let mut all = Committed::default();
+        for part in testing::parts(commit, &self.inner.limits()) {
+            let committed = self.commit_part(part).await;
+            let before = all.versions.len();
+            all.versions
+                .extend(committed.map_err(|e| testing::of_part(e, before))?.versions);
+        }
+        Ok(all)
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {

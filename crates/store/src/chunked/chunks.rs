@@ -33,6 +33,12 @@ pub(super) fn nonce_of(manifest: &RecordId) -> Option<&str> {
     manifest.below(&RecordId::of(KIND)).filter(|nonce| !nonce.contains('/'))
 }
 
+/// Whether an id is that of a manifest. A caller that deletes a partition deletes manifests at the version that it has read:
+/// chunks may be added to them meanwhile.
+pub fn is_manifest(id: &RecordId) -> bool {
+    nonce_of(id).is_some()
+}
+
 /// Whether an id is reserved for manifests and chunks.
 pub(super) fn is_reserved(id: &RecordId) -> bool {
     let kind = RecordId::of(KIND);

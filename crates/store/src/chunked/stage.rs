@@ -3,9 +3,10 @@
 use super::ChunkedStore;
 use super::chunks::{self, Manifest};
 use super::pointer::{Pointer, hash};
-use crate::{Commit, Committed, Draft, Error, Key, Op, Order, Result, Sharing, Version};
+use crate::{Commit, Committed, ConflictReason, Draft, Error, Key, Op, Order, Result, Sharing, Version};
 use bytes::Bytes;
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// One body as its manifest and chunks.
 struct Spilled<'a> {
@@ -31,41 +32,75 @@ impl Spilled<'_> {
     }
 }
 
-/// Writes chunks in as few commits as fit, in the order in which they are pushed.
+/// Writes chunks in as few commits as fit, in the order in which they are pushed. Every chunk is committed together with a
+/// write of its manifest: one whose manifest was deleted meanwhile would never be found again.
 struct Stager<'a> {
     chunked: &'a ChunkedStore,
     ops: Vec<Op>,
     bytes: usize,
-    /// The versions of the manifests, in order.
-    manifests: Vec<Option<Version>>,
+    /// The manifests that were pushed, in order, and their versions as far as they are written.
+    manifests: Vec<(Draft, Option<Version>)>,
 }
 
 impl Stager<'_> {
-    async fn push(&mut self, draft: Draft) -> Result<()> {
+    async fn push_manifest(&mut self, manifest: Draft) -> Result<()> {
+        self.make_room(&manifest).await?;
+        self.push(Op::Create(manifest.clone()));
+        self.manifests.push((manifest, None));
+        Ok(())
+    }
+
+    /// Pushes a chunk of the body whose manifest was pushed last.
+    async fn push_chunk(&mut self, chunk: Draft) -> Result<()> {
+        self.make_room(&chunk).await?;
+        if self.ops.is_empty()
+            && let Some((manifest, version)) = self.manifests.last().cloned()
+        {
+            let version = version.ok_or_else(overtaken)?;
+            self.push(Op::Replace(manifest, version));
+        }
+        self.push(Op::Create(chunk));
+        Ok(())
+    }
+
+    async fn make_room(&mut self, draft: &Draft) -> Result<()> {
         let limits = &self.chunked.limits;
         let other_partition = |op: &Op| op.key().partition != draft.key.partition;
         let is_full = self.ops.len() >= limits.ops_per_commit
             || self.bytes + draft.body.len() > limits.bytes_per_commit
             || self.ops.first().is_some_and(other_partition);
-        if is_full {
-            self.flush().await?;
+        match is_full {
+            true => self.flush().await,
+            false => Ok(()),
         }
-        self.bytes += draft.body.len();
-        self.ops.push(Op::Create(draft));
-        Ok(())
+    }
+
+    fn push(&mut self, op: Op) {
+        self.bytes += op.draft().map_or(0, |draft| draft.body.len());
+        self.ops.push(op);
     }
 
     async fn flush(&mut self) -> Result<()> {
         let ops = std::mem::take(&mut self.ops);
         self.bytes = 0;
-        let is_manifest = |op: &Op| chunks::nonce_of(&op.key().id).is_some();
-        let manifests: Vec<bool> = ops.iter().map(is_manifest).collect();
+        let keys: Vec<Key> = ops.iter().map(|op| op.key().clone()).collect();
         // Relaxed, because whatever undoes these writes also undoes the commit that refers to them.
         let committed = self.chunked.inner.commit(Commit::new(ops).relaxed()).await?;
-        let versions = committed.versions.into_iter().zip(manifests);
-        self.manifests
-            .extend(versions.filter_map(|(version, is_manifest)| is_manifest.then_some(version)));
+        let written: HashMap<Key, Option<Version>> = keys.into_iter().zip(committed.versions).collect();
+        for (manifest, version) in &mut self.manifests {
+            if let Some(now) = written.get(&manifest.key) {
+                version.clone_from(now);
+            }
+        }
         Ok(())
+    }
+}
+
+/// The manifest was changed right after it was written.
+fn overtaken() -> Error {
+    Error::Conflict {
+        op: 0,
+        reason: ConflictReason::Changed,
     }
 }
 
@@ -167,7 +202,7 @@ impl ChunkedStore {
             manifests: Vec::with_capacity(spilled.len()),
         };
         match write(&mut stager, spilled, staged_ms).await {
-            Ok(()) => Ok(stager.manifests.into_iter().collect()),
+            Ok(()) => Ok(stager.manifests.into_iter().map(|(_, version)| version).collect()),
             Err(Error::Conflict { .. }) => Ok(None),
             // What the caller requested has not even begun.
             Err(Error::UnknownOutcome(why)) => Err(Error::Unavailable(why)),
@@ -179,13 +214,13 @@ impl ChunkedStore {
 async fn write(stager: &mut Stager<'_>, spilled: &[Spilled<'_>], staged_ms: u64) -> Result<()> {
     for body in spilled {
         let manifest = body.manifest.draft(body.key.clone(), body.order, staged_ms)?;
-        stager.push(manifest).await?;
+        stager.push_manifest(manifest).await?;
         let mut rest: &str = &body.text;
         for (number, length) in body.lengths.iter().enumerate() {
             let (chunk, behind) = rest.split_at(*length);
             rest = behind;
             let chunk = chunks::chunk(&body.key.partition, &body.nonce, number, chunk)?;
-            stager.push(chunk).await?;
+            stager.push_chunk(chunk).await?;
         }
     }
     stager.flush().await

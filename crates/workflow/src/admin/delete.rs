@@ -6,14 +6,15 @@ use super::{BULK, totals};
 use crate::engine::Engine;
 use crate::error::from_store;
 use crate::instance::{self, Snapshot};
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::outbox;
+use crate::read::Freshness;
 use crate::records::execution::Ended;
 use crate::records::head::Head;
 use crate::records::{instance_of, message, partition, tomb, work};
 use crate::send::slot_of;
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter, ProviderError};
-use perennial_store::{Commit, Error, Key, Limits, ListFilter, Op, Order, Partition, Record, ScanQuery};
+use perennial_store::{Commit, Error, Key, Limits, ListFilter, Op, Order, Partition, Record, ScanQuery, is_manifest};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,7 +120,7 @@ async fn attempt(
         return Ok(Some(result));
     }
     // Whoever has committed and not yet told the board would put back there what is deleted here.
-    if engine.board.lock().0.is_committing(ids) && !mutation::is(Mutation::DeleteUnderWay) {
+    if mutant!(DeleteUnderWay, false, engine.board.lock().0.is_committing(ids)) {
         return Ok(None);
     }
     if !fits(&engine.store.limits(), &commit, targets.len()) {
@@ -159,16 +160,11 @@ async fn attempt(
 /// What is to be deleted. Where many processes share the store, one that is not found may be newer than the answer: a child
 /// that stayed would be an orphan.
 async fn find(engine: &Engine, id: &Arc<str>) -> Result<Arc<Snapshot>, Error> {
-    let snapshot = engine.sure_snapshot(id).await?;
-    if snapshot.head.is_some() || engine.shared.is_none() {
+    let snapshot = engine.read(id, Freshness::Latest).await?;
+    if snapshot.head.is_some() || engine.mode.is_surely_absent(engine, Head::key(id)).await? {
         return Ok(snapshot);
     }
-    match engine.commit(Commit::new(vec![Op::Absent(Head::key(id))])).await {
-        Ok(_) => Ok(snapshot),
-        // What is read from now on is as new as this answer.
-        Err(Error::Conflict { .. }) => engine.sure_snapshot(id).await,
-        Err(other) => Err(other),
-    }
+    engine.read(id, Freshness::Latest).await
 }
 
 /// Whether a deletion can be one commit.
@@ -188,10 +184,10 @@ async fn check_children(engine: &Engine, id: &str, ids: &BTreeSet<String>) -> Re
     }
 }
 
-/// How a record goes. An activity that ends before it is deleted would leave its result behind, and an execution that is
-/// pruned before would be counted twice: then all is looked at again.
+/// How a record goes. An activity that ends before it is deleted would leave its result behind, an execution that is pruned
+/// before would be counted twice, and a manifest that gets another chunk would leave that behind: then all is looked at again.
 async fn removal(engine: &Engine, id: &str, Record { key, version, .. }: Record) -> Result<Op, Error> {
-    if key.id.below(&work::root()).is_some() || key.id.below(&Ended::root()).is_some() {
+    if key.id.below(&work::root()).is_some() || key.id.below(&Ended::root()).is_some() || is_manifest(&key.id) {
         return Ok(Op::Delete(key, version));
     }
     match message::order_of(&key.id) {
@@ -262,11 +258,7 @@ async fn ended_roots(engine: &Engine, filter: &InstanceFilter, limit: usize) -> 
     let mut parents = Parents::default();
     if let Some(ids) = &filter.instance_ids {
         for id in ids {
-            let found = match engine.sure_snapshot(&Arc::from(id.as_str())).await {
-                Ok(snapshot) => engine.unless_deleted(id, snapshot).await,
-                failed => failed,
-            };
-            let snapshot = found.map_err(|e| from_store(OPERATION, &e))?;
+            let snapshot = engine.view(OPERATION, id, Freshness::Latest).await?;
             let Some(head) = snapshot.head().filter(|head| head.name.is_some()) else {
                 continue;
             };

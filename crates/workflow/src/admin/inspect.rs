@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::error::{from_store, no_instance};
 use crate::instance::{self, Snapshot};
+use crate::read::Freshness;
 use crate::records::head::{Head, KIND};
 use crate::records::{instance_of, partition};
 use duroxide::providers::{ExecutionInfo, InstanceInfo, ProviderError};
@@ -84,7 +85,7 @@ pub async fn existing(
     operation: &'static str,
     id: &str,
 ) -> Result<(Arc<Snapshot>, Head), ProviderError> {
-    let snapshot = engine.snapshot_for(operation, id).await?;
+    let snapshot = engine.view(operation, id, Freshness::Recent).await?;
     let head = snapshot.head().filter(|head| head.name.is_some()).cloned();
     head.map(|head| (snapshot, head))
         .ok_or_else(|| no_instance(operation, id))
@@ -92,11 +93,7 @@ pub async fn existing(
 
 /// Whether an instance exists, as far as the store knows now.
 pub async fn exists(engine: &Engine, operation: &'static str, id: &str) -> Result<bool, ProviderError> {
-    let found = match engine.sure_snapshot(&Arc::from(id)).await {
-        Ok(snapshot) => engine.unless_deleted(id, snapshot).await,
-        failed => failed,
-    };
-    let snapshot = found.map_err(|e| from_store(operation, &e))?;
+    let snapshot = engine.view(operation, id, Freshness::Latest).await?;
     Ok(snapshot.head().is_some_and(|head| head.name.is_some()))
 }
 
@@ -131,7 +128,7 @@ impl Parents {
 /// The numbers of all executions, oldest first.
 pub async fn executions(engine: &Engine, id: &str) -> Result<Vec<u64>, ProviderError> {
     const OPERATION: &str = "list_executions";
-    let snapshot = engine.snapshot_for(OPERATION, id).await?;
+    let snapshot = engine.view(OPERATION, id, Freshness::Recent).await?;
     let Some(current) = snapshot.head().map(|head| head.execution.id) else {
         return Ok(Vec::new());
     };
@@ -175,7 +172,7 @@ pub async fn instance_info(engine: &Engine, id: &str) -> Result<InstanceInfo, Pr
 /// What is known of an execution.
 pub async fn execution_info(engine: &Engine, id: &str, execution: u64) -> Result<ExecutionInfo, ProviderError> {
     const OPERATION: &str = "get_execution_info";
-    let snapshot = engine.snapshot_for(OPERATION, id).await?;
+    let snapshot = engine.view(OPERATION, id, Freshness::Recent).await?;
     let current = snapshot
         .head()
         .map(|head| &head.execution)

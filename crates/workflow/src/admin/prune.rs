@@ -4,7 +4,8 @@ use super::{BULK, inspect, totals};
 use crate::engine::Engine;
 use crate::error::from_store;
 use crate::instance;
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
+use crate::read::Freshness;
 use crate::records::execution::Ended;
 use crate::records::page::Page;
 use crate::records::{instance_of, partition};
@@ -20,7 +21,7 @@ pub async fn one(engine: &Engine, id: &str, options: &PruneOptions) -> Result<Pr
     let mut ended = instance::executions(&*engine.store, &partition).await.map_err(failed)?;
     // One that is later than the head which was read is current by now.
     ended.retain(|ended| {
-        let later = ended.execution.id > head.execution.id && !mutation::is(Mutation::PruneCurrent);
+        let later = mutant!(PruneCurrent, false, ended.execution.id > head.execution.id);
         ended.execution.id != head.execution.id && !later
     });
     // The current execution is the first of those that are kept.
@@ -95,7 +96,7 @@ async fn selected(engine: &Engine, filter: &InstanceFilter) -> Result<Vec<String
     let mut ids = Vec::new();
     if let Some(wanted) = &filter.instance_ids {
         for id in wanted {
-            let snapshot = engine.snapshot_for(OPERATION, id).await?;
+            let snapshot = engine.view(OPERATION, id, Freshness::Recent).await?;
             let Some(head) = snapshot.head().filter(|head| head.name.is_some()) else {
                 continue;
             };

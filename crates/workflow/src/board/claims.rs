@@ -4,7 +4,7 @@ use super::alarms::{Alarm, AlarmKey};
 use super::{ClaimId, Inner, MessageKind, Window};
 use crate::engine::later;
 use crate::instance::Snapshot;
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::outbox::Origin;
 use perennial_store::{Order, RecordId, Version};
 use std::sync::Arc;
@@ -132,9 +132,7 @@ impl Inner {
         }
         self.meters.lapses.increment(1);
         // It stays lapsed, even if the clock is put back: its holder may have been told that it is lost.
-        if !mutation::is(Mutation::ReviveLapsed) {
-            claim.until_ms = 0;
-        }
+        mutant!(ReviveLapsed, {}, claim.until_ms = 0);
         match claim.subject.clone() {
             Subject::Turn { instance, .. } => self.lapse_turn(&instance, id),
             Subject::Work { order } => self.lapse_activity(order, id, now_ms),

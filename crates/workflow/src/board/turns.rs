@@ -3,7 +3,7 @@
 use super::alarms::Alarm;
 use super::mailbox::{Holder, Mailbox, MessageKind, QueuedMessage};
 use super::{ClaimId, Inner, Pin};
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::outbox::Origin;
 use perennial_store::{Order, Version};
 use std::collections::{BTreeMap, HashMap};
@@ -202,12 +202,10 @@ impl Inner {
         let held = mailbox.visible.iter_mut().enumerate();
         for (_, (order, queued)) in held.filter(|(at, (order, _))| *at < near || Some(**order) == far) {
             // Where many share the store, the head counts.
-            queued.attempts += u32::from(alone && !mutation::is(Mutation::SkipAttempt));
+            queued.attempts += u32::from(mutant!(SkipAttempt, false, alone));
             queued_messages.push((*order, QueuedMessage::clone(queued)));
         }
-        if mutation::is(Mutation::NewestFirst) {
-            queued_messages.reverse();
-        }
+        mutant!(NewestFirst, queued_messages.reverse());
         if let Some(lapsed) = lapsed {
             self.claims.remove(&lapsed);
         }

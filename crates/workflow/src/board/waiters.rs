@@ -6,7 +6,7 @@
 
 use super::work::WorkWant;
 use super::{Pin, Window};
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use duroxide::providers::TagFilter;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -151,9 +151,7 @@ impl Waiters {
             None => false,
             Some(waiter) => {
                 waiter.woken = true;
-                if !mutation::is(Mutation::ForgetWakeUp) {
-                    waiter.bell.notify_one();
-                }
+                mutant!(ForgetWakeUp, {}, waiter.bell.notify_one());
                 true
             }
         }

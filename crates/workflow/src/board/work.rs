@@ -6,7 +6,7 @@ use super::mailbox::Body;
 use super::sessions::Sessions;
 use super::waiters::Want;
 use super::{ClaimId, Inner};
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::records::work::Activity;
 use duroxide::providers::TagFilter;
 use perennial_store::{Key, Order, Version};
@@ -310,7 +310,7 @@ impl Inner {
         self.unshow(order);
         let entry = self.work.entries.get_mut(&order)?;
         entry.state = State::Claimed(claim);
-        entry.queued.attempts += u32::from(!mutation::is(Mutation::SkipAttempt));
+        entry.queued.attempts += mutant!(SkipAttempt, 0, 1);
         let lapsed = entry.lapsed.take();
         let queued = entry.queued.clone();
         // What was claimed in advance is used up.

@@ -27,7 +27,7 @@ struct State {
 impl Housekeeper {
     /// A chore was left for later.
     pub fn call(&self, engine: &Arc<Engine>) {
-        if engine.shared.is_some() {
+        if engine.mode.polls_chores() {
             // Whoever looks for work looks for chores, too.
             return;
         }
@@ -95,7 +95,7 @@ pub async fn round(engine: &Arc<Engine>) -> Result<bool> {
             break;
         }
     }
-    if engine.shared.is_some() {
+    if engine.mode.polls_chores() {
         return Ok(true);
     }
     let any = engine.store.due(&DueQuery::new(&Lane::new(LANE), u64::MAX, 1)).await?;

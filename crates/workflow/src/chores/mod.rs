@@ -13,7 +13,6 @@ use crate::outbox;
 use crate::records::instance_of;
 use crate::redo;
 use crate::shared;
-use crate::{turn, work};
 use perennial_store::{DueQuery, Error, Lane, Order, Place, Record, Result, Slot, Topics};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -100,9 +99,9 @@ pub async fn run(engine: &Arc<Engine>, record: Record) -> Result<()> {
             Ok(())
         }
         Some(Topic::Parts) => engine.parts.sweep(&record.key).await.map(drop),
-        Some(Topic::PhantomLeases) => turn::forget_phantom(engine, record).await,
-        Some(Topic::Members) => shared::meet(engine, record).await,
-        Some(Topic::Sessions) => work::forget_session(engine, record).await,
+        Some(Topic::PhantomLeases) => shared::turn::forget_phantom(engine, record).await,
+        Some(Topic::Members) => engine.mode.meet(engine, record).await,
+        Some(Topic::Sessions) => shared::work::forget_session(engine, record).await,
         Some(Topic::Deletion) => two_phase_delete::chore(engine, record).await,
         // A chore of a later version of perennial: that one does it.
         None => Ok(()),

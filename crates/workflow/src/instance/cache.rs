@@ -6,6 +6,7 @@ use crate::records::head::Head;
 use parking_lot::Mutex;
 use perennial_store::{SLOTS, Slot};
 use quick_cache::{Weighter, sync};
+use std::ops::Range;
 use std::sync::Arc;
 
 #[derive(Clone)]
@@ -33,15 +34,16 @@ const OWN_MS: u64 = 1_000;
 const CONFIRMED_MS: u64 = 5;
 
 /// How long what the store told is taken for the newest.
-fn trusted_ms(involved: bool) -> u64 {
+fn trusted_for_ms(involved: bool) -> u64 {
     if involved { OWN_MS } else { CONFIRMED_MS }
 }
 
 #[derive(Clone)]
 struct Entry {
     snapshot: Arc<Snapshot>,
-    /// From this time on it must be confirmed before it is trusted.
-    doubtful_ms: u64,
+    /// When it is trusted without being confirmed. Also after a time, not only before one: a clock that is put back must not
+    /// make what is old the newest.
+    trusted_ms: Range<u64>,
 }
 
 /// Snapshots of recent instances. On a store that is ours alone, what is here is the truth:
@@ -78,7 +80,7 @@ impl Cache {
     pub fn get(&self, instance: &str, trust: Trust) -> Option<Arc<Snapshot>> {
         let trusted = |entry: &Entry| match trust {
             Trust::Always => true,
-            Trust::At(now_ms) => now_ms < entry.doubtful_ms,
+            Trust::At(now_ms) => entry.trusted_ms.contains(&now_ms),
         };
         let found = self.entries.get(instance).filter(trusted).map(|entry| entry.snapshot);
         match found {
@@ -98,9 +100,12 @@ impl Cache {
     pub fn confirm(&self, instance: &Arc<str>, now_ms: u64, involved: bool) {
         let _commits = self.commits.lock();
         if let Some(entry) = self.entries.peek(instance) {
-            let doubtful_ms = entry.doubtful_ms.max(now_ms + trusted_ms(involved));
-            self.entries
-                .insert(Arc::clone(instance), Entry { doubtful_ms, ..entry });
+            let until_ms = now_ms + trusted_for_ms(involved);
+            let trusted_ms = match entry.trusted_ms.contains(&now_ms) {
+                true => entry.trusted_ms.start..entry.trusted_ms.end.max(until_ms),
+                false => now_ms..until_ms,
+            };
+            self.entries.insert(Arc::clone(instance), Entry { trusted_ms, ..entry });
         }
     }
 
@@ -108,9 +113,8 @@ impl Cache {
     pub fn doubt(&self, instance: &Arc<str>) {
         let _commits = self.commits.lock();
         if let Some(entry) = self.entries.peek(instance) {
-            let doubtful_ms = 0;
-            self.entries
-                .insert(Arc::clone(instance), Entry { doubtful_ms, ..entry });
+            let trusted_ms = 0..0;
+            self.entries.insert(Arc::clone(instance), Entry { trusted_ms, ..entry });
         }
     }
 
@@ -144,15 +148,15 @@ impl Cache {
         let entry = match (there, trust) {
             (Some(entry), Trust::Always) => return entry.snapshot,
             (Some(entry), Trust::At(_)) => Entry {
-                doubtful_ms: 0,
+                trusted_ms: 0..0,
                 ..entry
             },
             (None, _) if overtaken => return snapshot,
             (None, trust) => Entry {
                 snapshot: Arc::clone(&snapshot),
-                doubtful_ms: match trust {
-                    Trust::Always => u64::MAX,
-                    Trust::At(now_ms) => now_ms + trusted_ms(involved),
+                trusted_ms: match trust {
+                    Trust::Always => 0..u64::MAX,
+                    Trust::At(now_ms) => now_ms..now_ms + trusted_for_ms(involved),
                 },
             },
         };
@@ -166,10 +170,10 @@ impl Cache {
         if let Some(count) = commits.get_mut(usize::from(slot.0)) {
             *count += 1;
         }
-        let doubtful_ms = began_ms + OWN_MS;
+        let trusted_ms = began_ms..began_ms + OWN_MS;
         let has_ended = snapshot.head().is_some_and(Head::is_terminal);
         self.entries
-            .insert(Arc::clone(instance), Entry { snapshot, doubtful_ms });
+            .insert(Arc::clone(instance), Entry { snapshot, trusted_ms });
         drop(commits);
         if has_ended {
             self.watchers.wake(instance);
@@ -251,5 +255,16 @@ mod tests {
         assert!(cache.get("a", Trust::At(3_000 + OWN_MS - 1)).is_some());
         cache.doubt(&instance);
         assert!(cache.get("a", Trust::At(3_001)).is_none() && cache.peek("a").is_some());
+    }
+
+    #[test]
+    fn a_clock_that_is_put_back_does_not_make_what_is_old_the_newest() {
+        let (cache, instance) = cache();
+        cache.put(&instance, SLOT, Arc::new(Snapshot::default()), 50_000);
+        assert!(cache.get("a", Trust::At(50_000)).is_some() && cache.get("a", Trust::At(49_999)).is_none());
+        cache.confirm(&instance, 2_000, true);
+        assert!(cache.get("a", Trust::At(2_000)).is_some() && cache.get("a", Trust::At(50_000)).is_none());
+        cache.confirm(&instance, 1_000, false);
+        assert!(cache.get("a", Trust::At(1_000)).is_some() && cache.get("a", Trust::At(2_000)).is_none());
     }
 }

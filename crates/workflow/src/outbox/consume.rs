@@ -3,7 +3,7 @@
 use super::{Fate, Origin, known};
 use crate::board::Handed;
 use crate::engine::Engine;
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::records::envelope::Envelope;
 use crate::records::message;
 use crate::records::tomb::Tomb;
@@ -32,22 +32,16 @@ pub async fn await_intents(engine: &Engine, origins: impl Iterator<Item = &Origi
 /// Where many processes share the store, whoever changed the message since it was handed out has taken over.
 pub fn consumption(engine: &Engine, instance: &str, handed: &Handed, now_ms: u64) -> Result<Op> {
     let key = message::key(instance, &handed.id);
-    let version = handed.version.clone();
     let tomb = match &handed.origin {
         Some(origin) => tomb(origin, key.clone(), handed.order, now_ms)?,
         None => None,
     };
-    Ok(match (tomb, &engine.shared) {
-        (Some(tomb), None) => Op::Put(tomb),
-        (Some(tomb), Some(_)) => Op::Replace(tomb, version),
-        (None, None) => Op::Remove(key),
-        (None, Some(_)) => Op::Delete(key, version),
-    })
+    Ok(engine.mode.consume_op(handed, key, tomb))
 }
 
 /// The tombstone that a message must leave, if its intent may be delivered again.
 fn tomb(origin: &Origin, key: Key, order: Order, now_ms: u64) -> Result<Option<Draft>> {
-    if origin.fate() == Fate::Gone || mutation::is(Mutation::NoTombstone) {
+    if mutant!(NoTombstone, true, origin.fate() == Fate::Gone) {
         return Ok(None);
     }
     let from = origin.from.clone();

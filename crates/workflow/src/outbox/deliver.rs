@@ -3,13 +3,13 @@
 use super::{Fate, Origin};
 use crate::board::{MessageKind, QueuedMessage, Reservation};
 use crate::engine::Engine;
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::queued::written;
 use crate::records::envelope::Envelope;
 use crate::records::intent::{self, Body};
 use crate::records::{message, tomb};
 use crate::recover;
-use crate::shared::{self, Arrival, ArrivalClaim, batcher};
+use crate::shared::{self, Arrival};
 use futures::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use perennial_store::{Commit, Committed, Draft, Error, Op, Order, Partition, Place, Record, Result, Sharing, Version};
@@ -80,10 +80,7 @@ impl Intent {
     }
 
     /// The order that its message arrives with: always the same.
-    fn order(&self, engine: &Engine) -> Order {
-        if mutation::is(Mutation::DeliverTwice) {
-            return engine.next_order();
-        }
+    fn order(&self) -> Order {
         Order(self.body.order)
     }
 
@@ -136,9 +133,10 @@ pub async fn carry(engine: &Arc<Engine>, sender: &Partition, intents: &mut VecDe
     let limit = engine.store.limits().ops_per_commit;
     while !intents.is_empty() {
         let batch = intents.len().min(limit);
-        if mutation::is(Mutation::DeleteIntentFirst) {
-            remove(engine, sender, intents.iter().take(batch)).await?;
-        }
+        mutant!(
+            DeleteIntentFirst,
+            remove(engine, sender, intents.iter().take(batch)).await?
+        );
         let mut groups: BTreeMap<&str, Vec<&Intent>> = BTreeMap::new();
         for intent in intents.iter().take(batch).filter(|intent| intent.is(State::Waiting)) {
             groups.entry(&intent.body.target).or_default().push(intent);
@@ -201,14 +199,15 @@ async fn serve(engine: &Arc<Engine>, sender: &Partition, target: &str, mut group
         let mut ops = Vec::with_capacity(group.len());
         let mut new_messages = Vec::with_capacity(group.len());
         for intent in &group {
-            let order = intent.order(engine);
+            let order = mutant!(DeliverTwice, engine.next_order(), intent.order());
             let draft = intent.message(engine, order)?;
             new_messages.push((order, draft.body.len()));
             ops.push(Op::Create(draft));
         }
         let since = shared::known_version(engine, &target);
         let first = group.first().map(|intent| intent.arrival(&target));
-        match create(engine, ops, first.filter(|_| engine.outbox.is_open())).await {
+        let first = first.filter(|_| engine.outbox.is_open());
+        match engine.mode.create_messages(engine, ops, first).await {
             Ok((committed, reservation)) => {
                 for (op, (intent, (order, bytes))) in group.iter().zip(new_messages).enumerate() {
                     // What is gone already, or changed, needs no delivery.
@@ -264,37 +263,8 @@ fn post(
     reservation: Option<Reservation>,
 ) {
     if !engine.board.lock().0.turns().has(target, order) {
-        shared::deliver(engine, target, order, queued, since, reservation);
+        engine.mode.deliver(engine, target, order, queued, since, reservation);
     }
-}
-
-/// Creates messages of one target; where many processes share the store, perhaps with a claim on the target for a
-/// dispatcher that waits here.
-async fn create(
-    engine: &Arc<Engine>,
-    ops: Vec<Op>,
-    first: Option<Arrival>,
-) -> Result<(Committed, Option<(Reservation, ArrivalClaim)>)> {
-    if engine.shared.is_none() {
-        return Ok((engine.commit(Commit::new(ops)).await?, None));
-    }
-    let arrival_claim = match &first {
-        Some(first) => ArrivalClaim::of(engine, first)?,
-        None => None,
-    };
-    let (arrival_claim, optional) = arrival_claim.unzip();
-    let joined = batcher::commit(engine, ops, optional.into_iter().collect()).await?;
-    let reservation = joined
-        .taken
-        .into_iter()
-        .next()
-        .flatten()
-        .zip(arrival_claim)
-        .zip(first)
-        .map(|((version, arrival_claim), first)| {
-            (arrival_claim.came_true(engine, &first.instance, version), arrival_claim)
-        });
-    Ok((joined.versions, reservation))
 }
 
 /// The message is there already, or was. If the reply to its first delivery was lost, the board may not know of it.

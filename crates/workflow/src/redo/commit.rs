@@ -2,7 +2,6 @@
 
 use super::{Rest, TAKE_OVER_AFTER_MS};
 use crate::engine::Engine;
-use crate::mutation::{self, Mutation};
 use crate::records::head::{Head, Pending};
 use crate::records::redo::Redo;
 use perennial_store::{Commit, Committed, Op, Result};
@@ -21,9 +20,6 @@ pub async fn commit(engine: &Engine, head: &Head, commit: Commit) -> Result<Outc
     let limit = engine.store.limits().ops_per_commit;
     if commit.ops.len() <= limit {
         return engine.commit(commit).await.map(Outcome::Done);
-    }
-    if mutation::is(Mutation::SplitCommit) {
-        return split(engine, commit, limit).await.map(Outcome::Done);
     }
     let (first, mut rest) = stage(engine, head, commit, limit)?;
     let _turn = engine.rolling.enter(rest.partition()).await;
@@ -68,21 +64,4 @@ fn stage(engine: &Engine, head: &Head, mut commit: Commit, limit: usize) -> Resu
     let redo = Redo::new(&rest)?.draft(Redo::key(&partition, head.turns))?;
     commit.ops.push(Op::Create(redo));
     Ok((commit, Rest::staged(&partition, head, rest)))
-}
-
-/// What must never be done, and what the simulator must find: sequential commits.
-async fn split(engine: &Engine, mut commit: Commit, limit: usize) -> Result<Committed> {
-    let mut all = Committed::default();
-    while !commit.ops.is_empty() {
-        let later = commit.ops.split_off(limit.min(commit.ops.len()));
-        let ops = std::mem::replace(&mut commit.ops, later);
-        let counters = std::mem::take(&mut commit.counters);
-        let part = Commit {
-            ops,
-            counters,
-            durability: commit.durability,
-        };
-        all.versions.extend(engine.commit(part).await?.versions);
-    }
-    Ok(all)
 }

@@ -15,7 +15,7 @@ pub use commit::{Outcome, commit};
 pub use roll::Rest;
 
 use crate::engine::Engine;
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::records::decode;
 use crate::records::head::Head;
 use crate::records::redo::Redo;
@@ -68,11 +68,7 @@ pub async fn finish(engine: &Engine, partition: &Partition) -> Result<()> {
             );
             return Err(Error::Corrupt(why));
         };
-        let ops = if mutation::is(Mutation::LoseStaged) {
-            Vec::new()
-        } else {
-            Redo::open(&left)?.ops(partition)
-        };
+        let ops = mutant!(LoseStaged, Vec::new(), Redo::open(&left)?.ops(partition));
         let mut rest = Rest::found(partition, head, record.version, ops);
         return rest.roll(engine).await;
     }

@@ -1,23 +1,23 @@
-//! Where an instance is at home: in the process that committed its last turn, and has all of it in memory.
+//! Affinity of instances: the process that committed the last turn has all of the instance in memory.
 
 use super::Shared;
 use crate::engine::Engine;
 
-/// How long after a turn its process looks for results so often that it is worth waiting for.
+/// How long after a turn its process polls so often that it is worth waiting for.
 const RECENT_MS: u64 = 2_000;
 
-/// Where an instance is at home.
+/// Which process an instance is best served by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Affinity {
-    /// In this process.
+    /// This one.
     Here,
-    /// In another one, which works on the store and is likely to look for results of the instance soon.
+    /// Another one, which works on the store and is likely to poll for results of the instance soon.
     Elsewhere,
-    /// Nowhere, as far as this process knows.
+    /// None, as far as this process knows.
     Nowhere,
 }
 
-/// Where an instance is at home, by what this process last saw of it.
+/// The affinity of an instance, by what this process last saw of it.
 pub fn affinity_of(engine: &Engine, shared: &Shared, instance: &str) -> Affinity {
     let known = engine.cache.peek(instance);
     let Some(head) = known.as_ref().and_then(|snapshot| snapshot.head()) else {
@@ -26,8 +26,8 @@ pub fn affinity_of(engine: &Engine, shared: &Shared, instance: &str) -> Affinity
     let now_ms = engine.clock.now_ms();
     let recent = head.updated_ms.saturating_add(RECENT_MS) > now_ms;
     match &head.last_runner {
-        Some(home) if *home == shared.owner => Affinity::Here,
-        Some(home) if recent && shared.members.takes_turns(home, now_ms) => Affinity::Elsewhere,
+        Some(runner) if *runner == shared.owner => Affinity::Here,
+        Some(runner) if recent && shared.members.takes_turns(runner, now_ms) => Affinity::Elsewhere,
         _ => Affinity::Nowhere,
     }
 }

@@ -1,4 +1,4 @@
-//! Claiming an instance by the very commit that brings it a message, for a dispatcher of this process that waits.
+//! Claiming an instance in the commit that brings it a message, for a dispatcher of this process that waits.
 
 use crate::board::{MessageKind, PendingClaim, Pin, QueuedMessage, Reservation};
 use crate::engine::Engine;
@@ -18,9 +18,9 @@ use std::sync::Arc;
 pub struct Arrival {
     /// The instance that it is for.
     pub instance: Arc<str>,
-    /// When it becomes ready.
+    /// When it is due.
     pub due_ms: u64,
-    /// What it is.
+    /// Its kind.
     pub sort: MessageKind,
     /// What the head may hold in place of a record.
     pub inline: Option<Arc<InlineMessage>>,
@@ -42,7 +42,7 @@ impl From<&NewMessage> for Arrival {
 
 /// A claim that a commit may make on the side.
 pub struct ArrivalClaim {
-    /// Until the claim is on the board, or has come to nothing, nobody else here may make one.
+    /// Until the claim is on the board, or has come to nothing, no other commit of this process may make one.
     _pending_claim: PendingClaim,
     snapshot: Snapshot,
     head: Head,
@@ -51,75 +51,48 @@ pub struct ArrivalClaim {
 }
 
 impl ArrivalClaim {
-    /// The claim that a commit could make which brings this message, as a optional of it; `None` if nobody here would work on
-    /// the instance at once, or somebody does.
-    pub fn of(engine: &Engine, new_message: &Arrival) -> Result<Option<(Self, OptionalOp)>> {
-        let Some(shared) = &engine.shared else {
-            return Ok(None);
-        };
-        if new_message.sort == MessageKind::Result
-            && affinity_of(engine, shared, &new_message.instance) == Affinity::Elsewhere
-        {
-            return Ok(None);
-        }
+    /// The claim that a commit which brings this message could make, as an optional operation of it; `None` if no dispatcher
+    /// here would work on the instance at once, or one does.
+    pub fn of(engine: &Engine, shared: &Shared, arrival: &Arrival) -> Result<Option<(Self, OptionalOp)>> {
         let now_ms = engine.clock.now_ms();
-        let known = engine.cache.peek(&new_message.instance);
-        let lock = shared.turn_lock();
-        if lock.is_zero() || new_message.due_ms > now_ms || (known.is_none() && new_message.sort != MessageKind::Start)
-        {
+        let Some(snapshot) = claimable(engine, shared, arrival, now_ms) else {
             return Ok(None);
-        }
-        let snapshot = known.map_or_else(Snapshot::default, Arc::unwrap_or_clone);
-        let taken = snapshot
-            .lease()
-            .is_some_and(|lease| lease.owner != shared.owner && lease.until_ms > now_ms);
-        let hidden = |(head, _): &(Head, Version)| {
-            head.parked || head.pending.is_some() || head.deletion.is_some() || head.inline.is_some()
         };
-        let unready = snapshot.head.as_ref().is_some_and(hidden);
         let pin = Pin::of(snapshot.head().and_then(|head| head.execution.pinned.as_ref()));
-        // Without an instance, only a start makes a turn.
-        let idle = snapshot.head().is_none() && new_message.sort != MessageKind::Start;
-        if taken || idle || unready {
-            return Ok(None);
-        }
-        let Some(pending_claim) = engine.board.begin_claim(&new_message.instance, &pin) else {
+        let Some(pending_claim) = engine.board.begin_claim(&arrival.instance, &pin) else {
             return Ok(None);
         };
-        let lease = shared.lease(now_ms, lock);
+        let lease = shared.lease(now_ms, shared.turn_lock());
         let until_ms = lease.until_ms;
         let known = snapshot.head.as_ref().map(|(head, _)| head.clone());
         let mut head = known.unwrap_or_else(|| Head::new(INITIAL_EXECUTION_ID, now_ms));
         head.lease = Some(lease);
         head.deliveries += 1;
-        head.inline.clone_from(&new_message.inline);
-        let draft = head.draft(Head::key(&new_message.instance))?;
+        head.inline.clone_from(&arrival.inline);
+        let draft = head.draft(Head::key(&arrival.instance))?;
         let op = match &snapshot.head {
             None => Op::Create(draft),
             Some((_, version)) => Op::Replace(draft, version.clone()),
         };
-        let arrival_claim = Self {
+        let claim = Self {
             _pending_claim: pending_claim,
             snapshot,
             head,
             began_ms: now_ms,
             until_ms,
         };
-        let optional = OptionalOp {
-            op,
-            instead_of: arrival_claim.carries_message().then_some(new_message.op),
-        };
-        Ok(Some((arrival_claim, optional)))
+        let instead_of = claim.carries_message().then_some(arrival.op);
+        Ok(Some((claim, OptionalOp { op, instead_of })))
     }
 
-    /// Whether the claim brings the message too, so that it needs no record.
+    /// Whether the claim carries the message too, so that it needs no record.
     fn carries_message(&self) -> bool {
         self.head.inline.is_some()
     }
 
-    /// The commit made the claim: the instance, to be put on the board once its message is there. Keep the arrival_claim until
-    /// then.
-    pub fn came_true(&self, engine: &Engine, instance: &Arc<str>, version: Version) -> Reservation {
+    /// The commit has made the claim: the reservation of the instance, to be put on the board once its message is there. Keep
+    /// `self` until then.
+    pub fn made(&self, engine: &Engine, instance: &Arc<str>, version: Version) -> Reservation {
         let snapshot = Arc::new(self.snapshot.with_head(self.head.clone(), version));
         engine
             .cache
@@ -135,16 +108,46 @@ impl ArrivalClaim {
     }
 }
 
+/// The instance as a claim would find it; `None` if the message makes no turn now, or not in this process.
+fn claimable(engine: &Engine, shared: &Shared, arrival: &Arrival, now_ms: u64) -> Option<Snapshot> {
+    let is_start = arrival.sort == MessageKind::Start;
+    let is_result = arrival.sort == MessageKind::Result;
+    if is_result && affinity_of(engine, shared, &arrival.instance) == Affinity::Elsewhere {
+        return None;
+    }
+    if shared.turn_lock().is_zero() || arrival.due_ms > now_ms {
+        return None;
+    }
+    let known = engine.cache.peek(&arrival.instance);
+    if known.is_none() && !is_start {
+        return None;
+    }
+    let snapshot = known.map_or_else(Snapshot::default, Arc::unwrap_or_clone);
+    // Without an instance, only a start makes a turn.
+    if snapshot.head().is_none() && !is_start {
+        return None;
+    }
+    let unready = |(head, _): &(Head, Version)| {
+        head.parked || head.pending.is_some() || head.deletion.is_some() || head.inline.is_some()
+    };
+    let is_unready = snapshot.head.as_ref().is_some_and(unready);
+    let is_taken = snapshot
+        .lease()
+        .is_some_and(|lease| lease.owner != shared.owner && lease.until_ms > now_ms);
+    (!is_unready && !is_taken).then_some(snapshot)
+}
+
 /// The version of an instance's head, as far as this process knows, before it brings a message.
 pub fn known_version(engine: &Engine, instance: &str) -> Option<Version> {
     let (_, version) = engine.cache.peek(instance)?.head.clone()?;
     Some(version)
 }
 
-/// Puts a message on the board that a batcher commit has brought while the head was at the version `since`: by an operation
-/// of its own, or by the claim that was its first optional.
+/// Publishes a message that was committed in a batch: by an operation of its own, or inside the claim that was its first
+/// optional operation. `since` is the head's version before the commit.
 pub fn receive(
     engine: &Engine,
+    shared: &Shared,
     new_message: &NewMessage,
     since: Option<Version>,
     arrival_claim: Option<&ArrivalClaim>,
@@ -166,11 +169,12 @@ pub fn receive(
             .cloned()
             .map(|version| new_message.queued(version)),
     };
-    let reservation = taken.map(|(head, arrival_claim)| arrival_claim.came_true(engine, &new_message.instance, head));
-    // What is gone already needs no delivery.
+    let reservation = taken.map(|(head, arrival_claim)| arrival_claim.made(engine, &new_message.instance, head));
+    // What is gone already is not delivered.
     if let Some(queued) = queued {
         deliver(
             engine,
+            shared,
             &new_message.instance,
             new_message.order,
             queued,
@@ -180,10 +184,10 @@ pub fn receive(
     }
 }
 
-/// Puts a message on the board that a commit has brought while the head was at the version `since`, and the claim that the
-/// same commit made.
+/// Publishes a message, and the claim that the same commit made. `since` is the head's version before the commit.
 pub fn deliver(
     engine: &Engine,
+    shared: &Shared,
     instance: &Arc<str>,
     order: Order,
     queued: QueuedMessage,
@@ -191,16 +195,16 @@ pub fn deliver(
     reservation: Option<Reservation>,
 ) {
     let pin = engine.known_pin(instance);
-    let is_elsewhere = |shared: &Shared| affinity_of(engine, shared, instance) == Affinity::Elsewhere;
-    let left_alone = queued.sort == MessageKind::Result && engine.shared.as_ref().is_some_and(is_elsewhere);
+    let is_deferred =
+        queued.sort == MessageKind::Result && affinity_of(engine, shared, instance) == Affinity::Elsewhere;
     let (mut board, now_ms) = engine.board.lock();
-    if left_alone && reservation.is_none() && board.could_take(instance) {
-        // The other one has all of it in memory. If it does not come, the store tells of the result again.
+    if is_deferred && reservation.is_none() && board.could_take(instance) {
+        // The other process has all of it in memory. If it does not come, the next poll returns the result again.
         board.leave_alone(instance, now_ms + DEFER_MS, now_ms);
         return;
     }
     let queued = QueuedMessage {
-        // Its commit may be older than what this process has claimed since, and others may have been there in between.
+        // Its commit may be older than what this process has claimed since, and another process may have written in between.
         certain: false,
         since: board.newest_since(since),
         ..queued

@@ -1,8 +1,9 @@
-//! Commits to one partition that wait at the same time are made as one.
+//! Batching: commits to one partition that wait at the same time become one.
 //!
-//! A database that serves one commit of a partition after the other answers a hundred results of a fan-out in a hundred
-//! round trips. So while one commit is under way, those that come for the same partition gather, and go together.
+//! A database that serves the commits of a partition one after the other takes a hundred round trips for a hundred results
+//! of a fan-out. So while one commit is under way, those that come for the same partition gather, and go together.
 
+use super::Shared;
 use crate::engine::Engine;
 use parking_lot::Mutex;
 use perennial_store::{Commit, Committed, Error, Key, Op, Partition, Result, Version};
@@ -10,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// What a part of a batched commit made.
+/// What a part of a batch has written.
 #[derive(Clone, Debug, Default)]
 pub struct BatchOutcome {
     /// For each of its operations the version that it wrote, if it was needed.
@@ -19,12 +20,12 @@ pub struct BatchOutcome {
     pub taken: Vec<Option<Version>>,
 }
 
-/// An operation that is made if it can be, and left out if not.
+/// An operation that is made if its condition holds, and left out if not.
 #[derive(Clone, Debug)]
 pub struct OptionalOp {
     /// The operation.
     pub op: Op,
-    /// Which operation of its part is not needed if it is made.
+    /// The operation of its part that is not needed if this one is made.
     pub instead_of: Option<usize>,
 }
 
@@ -34,11 +35,12 @@ impl From<Op> for OptionalOp {
     }
 }
 
+/// One caller's share of a batch.
 struct Part {
     ops: Vec<Op>,
-    /// `None` where one cannot be made.
+    /// `None` where its condition was found not to hold.
     optional: Vec<Option<OptionalOp>>,
-    answer: oneshot::Sender<Result<BatchOutcome>>,
+    reply: oneshot::Sender<Result<BatchOutcome>>,
 }
 
 /// Partitions with a commit under way, and what waits for it to end.
@@ -47,21 +49,26 @@ pub struct Batcher {
     waiting: Mutex<HashMap<Partition, Vec<Part>>>,
 }
 
-/// Commits `ops`, perhaps together with others of the same partition, each of which happens or fails for itself. The
-/// `optional` are operations of which each is made too if its condition holds.
-pub async fn commit(engine: &Arc<Engine>, ops: Vec<Op>, optional: Vec<OptionalOp>) -> Result<BatchOutcome> {
-    let (Some(shared), Some(first)) = (&engine.shared, ops.first()) else {
+/// Commits `ops`, perhaps in one commit with other parts for the same partition, each of which succeeds or fails by itself.
+/// Each of the `optional` operations is made too if its condition holds.
+pub async fn commit(
+    engine: &Arc<Engine>,
+    shared: &Arc<Shared>,
+    ops: Vec<Op>,
+    optional: Vec<OptionalOp>,
+) -> Result<BatchOutcome> {
+    let Some(first) = ops.first() else {
         return Err(Error::Invalid("a batched commit must not be empty".to_string()));
     };
     let partition = first.key().partition.clone();
-    let (answer, outcome) = oneshot::channel();
+    let (reply, outcome) = oneshot::channel();
     let optional = optional.into_iter().map(Some).collect();
-    let part = Part { ops, optional, answer };
+    let part = Part { ops, optional, reply };
     let alone = {
         let mut waiting = shared.batcher.waiting.lock();
         match waiting.get_mut(&partition) {
-            Some(line) => {
-                line.push(part);
+            Some(queue) => {
+                queue.push(part);
                 None
             }
             None => {
@@ -71,34 +78,32 @@ pub async fn commit(engine: &Arc<Engine>, ops: Vec<Op>, optional: Vec<OptionalOp
         }
     };
     if let Some(part) = alone {
-        // Everybody else who writes to the partition waits for it: it must not end with the caller's runtime.
-        engine.spawner.spawn(drain(Arc::clone(engine), partition, part));
+        // Every other writer to the partition waits for it: it must not end with the caller's runtime.
+        let drain = drain(Arc::clone(engine), Arc::clone(shared), partition, part);
+        engine.spawner.spawn(drain);
     }
     let gone = |_| Err(Error::Closed("the process is shutting down".to_string()));
     outcome.await.unwrap_or_else(gone)
 }
 
 /// Commits a part, and then whatever came for the same partition meanwhile.
-async fn drain(engine: Arc<Engine>, partition: Partition, first: Part) {
+async fn drain(engine: Arc<Engine>, shared: Arc<Shared>, partition: Partition, first: Part) {
     let mut batch = vec![first];
     while !batch.is_empty() {
-        together(&engine, batch).await;
-        batch = next(&engine, &partition);
+        commit_together(&engine, batch).await;
+        batch = next(&engine, &shared.batcher, &partition);
     }
 }
 
-/// Takes as many parts as fit into one commit, oldest first. The partition is free again when there are none.
-fn next(engine: &Engine, partition: &Partition) -> Vec<Part> {
-    let Some(shared) = &engine.shared else {
-        return Vec::new();
-    };
+/// Takes as many parts as fit into one commit, oldest first. If there are none, the partition is free again.
+fn next(engine: &Engine, batcher: &Batcher, partition: &Partition) -> Vec<Part> {
     let limits = engine.store.limits();
-    let mut waiting = shared.batcher.waiting.lock();
-    let Some(line) = waiting.get_mut(partition) else {
+    let mut waiting = batcher.waiting.lock();
+    let Some(queue) = waiting.get_mut(partition) else {
         return Vec::new();
     };
     let (mut ops, mut bytes, mut keys, mut count) = (0, 0, HashSet::new(), 0);
-    for part in line.iter() {
+    for part in queue.iter() {
         ops += part.ops.len();
         bytes += part
             .ops
@@ -116,17 +121,17 @@ fn next(engine: &Engine, partition: &Partition) -> Vec<Part> {
         waiting.remove(partition);
         return Vec::new();
     }
-    line.drain(..count).collect()
+    queue.drain(..count).collect()
 }
 
-/// Makes parts one commit. A part that fails is answered, and the others are tried again.
-async fn together(engine: &Engine, mut parts: Vec<Part>) {
+/// Commits parts together. A part that conflicts gets its error, and the others are tried again.
+async fn commit_together(engine: &Engine, mut parts: Vec<Part>) {
     let limit = engine.store.limits().ops_per_commit;
     while !parts.is_empty() {
         let steps = arrange(&parts, limit);
         let ops = steps.iter().filter_map(|step| step.op(&parts)).cloned().collect();
         match engine.commit(Commit::new(ops)).await {
-            Ok(committed) => return answer(parts, &steps, &committed),
+            Ok(committed) => return reply(parts, &steps, &committed),
             Err(Error::Conflict { op, reason }) => match steps.get(op) {
                 Some(Step::Optional(part, number)) => {
                     if let Some(optional) = parts.get_mut(*part).and_then(|part| part.optional.get_mut(*number)) {
@@ -135,14 +140,14 @@ async fn together(engine: &Engine, mut parts: Vec<Part>) {
                 }
                 Some(Step::Own(part, op)) => {
                     let failed = parts.remove(*part);
-                    // Who does not wait any more does not need the answer.
-                    failed.answer.send(Err(Error::Conflict { op: *op, reason })).ok();
+                    // A caller that has gone does not need the outcome.
+                    failed.reply.send(Err(Error::Conflict { op: *op, reason })).ok();
                 }
                 None => return,
             },
             Err(other) => {
                 for part in parts {
-                    part.answer.send(Err(other.clone())).ok();
+                    part.reply.send(Err(other.clone())).ok();
                 }
                 return;
             }
@@ -150,12 +155,12 @@ async fn together(engine: &Engine, mut parts: Vec<Part>) {
     }
 }
 
-/// One operation of a batched commit.
+/// One operation of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Step {
-    /// Of a part, one of its own.
+    /// An operation that a part needs: the part, the operation.
     Own(usize, usize),
-    /// Of a part, one of its optional ones.
+    /// An optional operation of a part.
     Optional(usize, usize),
 }
 
@@ -173,8 +178,7 @@ impl Step {
     }
 }
 
-/// The operations of a batched commit: all that the parts need, then the optional ones for which there is room. No key may come
-/// twice.
+/// The operations of a batch: all that the parts need, then the optional ones for which there is room. No key comes twice.
 fn arrange(parts: &[Part], limit: usize) -> Vec<Step> {
     let all = || parts.iter().enumerate();
     let own = all().flat_map(|(at, part)| (0..part.ops.len()).map(move |op| Step::Own(at, op)));
@@ -195,7 +199,8 @@ fn arrange(parts: &[Part], limit: usize) -> Vec<Step> {
     steps
 }
 
-fn answer(parts: Vec<Part>, steps: &[Step], committed: &Committed) {
+/// Gives each part the versions that it wrote.
+fn reply(parts: Vec<Part>, steps: &[Step], committed: &Committed) {
     let made: HashMap<Step, &Version> = steps
         .iter()
         .zip(&committed.versions)
@@ -212,7 +217,7 @@ fn answer(parts: Vec<Part>, steps: &[Step], committed: &Committed) {
                 .map(|number| version(Step::Optional(at, number)))
                 .collect(),
         };
-        part.answer.send(Ok(outcome)).ok();
+        part.reply.send(Ok(outcome)).ok();
     }
 }
 
@@ -226,7 +231,7 @@ mod tests {
     }
 
     fn part(ops: &[&str], optional: &[(&str, Option<usize>)]) -> (Part, oneshot::Receiver<Result<BatchOutcome>>) {
-        let (answer, outcome) = oneshot::channel();
+        let (reply, outcome) = oneshot::channel();
         let optional_op = |(id, instead_of): &(&str, Option<usize>)| {
             Some(OptionalOp {
                 op: create(id),
@@ -236,14 +241,14 @@ mod tests {
         let part = Part {
             ops: ops.iter().map(|id| create(id)).collect(),
             optional: optional.iter().map(optional_op).collect(),
-            answer,
+            reply,
         };
         (part, outcome)
     }
 
     #[test]
     fn what_an_optional_operation_makes_needless_is_left_out() {
-        let (mut one, _answer) = part(&["work", "msg"], &[("head", Some(1)), ("next", None)]);
+        let (mut one, _reply) = part(&["work", "msg"], &[("head", Some(1)), ("next", None)]);
         let (own, optional) = (|op| Step::Own(0, op), |number| Step::Optional(0, number));
         assert_eq!(
             arrange(std::slice::from_ref(&one), 100),
@@ -263,13 +268,13 @@ mod tests {
     }
 
     #[test]
-    fn each_part_is_told_what_it_made() {
+    fn each_part_learns_what_it_wrote() {
         let (one, mut first) = part(&["a"], &[("head", Some(0))]);
         let (other, mut second) = part(&["b"], &[("head", Some(0))]);
         let parts = vec![one, other];
         let steps = arrange(&parts, 100);
         let versions = vec![Some(Version::number(1)), Some(Version::number(2))];
-        answer(parts, &steps, &Committed::of(versions));
+        reply(parts, &steps, &Committed::of(versions));
         let told = |outcome: &mut oneshot::Receiver<Result<BatchOutcome>>| {
             let joined = outcome.try_recv().unwrap().unwrap();
             (joined.versions.versions, joined.taken)

@@ -1,16 +1,16 @@
-//! Who else works on the store, and which of its work is whose.
+//! The processes that work on the store, and which of them is preferred for which work.
 //!
-//! Every process that serves announces itself with a record among the chores, which others find when they look for those:
-//! knowing each other costs nobody a question. What a process lanes is its own to work at, if it can. What a client
-//! lanes, and every activity, belongs to the member that rendezvous hashing gives it to. This is affinity and not
-//! ownership: who finds what is another's leaves it alone for a moment, and takes it if it is still there then. So
-//! nothing waits for a process that is gone, or busy, or cannot do it.
+//! Every process that serves announces itself with a record among the chores, which the others find when they look for
+//! those: knowing each other costs no query. A process is preferred for what it queues itself, if it can serve it. What a
+//! client queues, and every activity, goes to the member that rendezvous hashing prefers. This is affinity, not ownership:
+//! a process defers to the preferred one for a moment, then claims the work itself. So nothing waits for a process that is
+//! gone, or busy, or cannot serve it.
 
 mod announce;
 
 pub use announce::{announce, leave, meet};
 
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::records::lanes;
 use crate::records::member::{Member, Serves};
 use parking_lot::Mutex;
@@ -19,15 +19,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// How long a process is believed to live that says nothing new: longer than two announcements are apart.
+/// How long a process counts as alive after its last announcement: longer than two of them are apart.
 const LIFE_MS: u64 = 75_000;
-/// How long each of those who come before this process is waited for.
+/// How long this process defers to each of those that are preferred to it.
 pub const DEFER_MS: u64 = 200;
-/// How many of them.
+/// To how many of them at most.
 const MOST: u64 = 3;
-/// How long what is another's is left alone while there is more to do than one answer tells.
+/// How long it defers while there is more to do than one poll returns.
 const BACKLOG_MS: u64 = 5_000;
-/// How much that is another's is remembered before the oldest of it is forgotten.
+/// How many records that others are preferred for are remembered before the oldest are forgotten.
 const SIGHTS: usize = 4_096;
 /// For how long.
 const SIGHT_MS: u64 = 60_000;
@@ -40,37 +40,37 @@ pub struct Members {
 
 #[derive(Default)]
 struct State {
-    /// What this process serves, all that anybody here has asked for.
+    /// What this process serves: all that its fetches have asked for.
     serves: Serves,
-    /// What it said last, and when.
+    /// What it announced last, and when.
     said: Option<(Serves, u64)>,
     others: BTreeMap<Arc<str>, Other>,
     /// How many rounds of chores have ended.
     rounds: u64,
-    /// When something was first seen that is another's.
+    /// When a record was first seen that another process is preferred for.
     sights: HashMap<Key, u64>,
 }
 
 /// Another process that works on the store.
 struct Other {
     serves: Serves,
-    /// Its record as it was last seen, and since when.
+    /// The version of its record that was last seen, and since when.
     version: Version,
     since_ms: u64,
-    /// The round of chores that last told of it.
+    /// The round of chores that last found it.
     round: u64,
 }
 
 impl Other {
-    /// Whether it is believed to live.
+    /// Whether it counts as alive.
     fn lives(&self, now_ms: u64) -> bool {
         now_ms < self.since_ms.saturating_add(LIFE_MS)
     }
 }
 
 impl Members {
-    /// A process has announced itself; tells whether it lives: it does not if it has said nothing new for too long. That is
-    /// measured by the clock here, but for one that is met for the first time, which may have been silent before.
+    /// A process has announced itself; returns whether it counts as alive: not if its last announcement is too old. That is
+    /// measured by the clock here, except for one that is met for the first time, which may have been silent before.
     fn met(&self, member: Member, version: Version, now_ms: u64) -> bool {
         let mut state = self.state.lock();
         let round = state.rounds;
@@ -82,7 +82,7 @@ impl Members {
         let other = Other {
             serves: member.serves,
             version,
-            // If a clock is ahead or is put back, nobody lives longer by that.
+            // A clock that is ahead, or put back, makes no process live longer.
             since_ms: since_ms.min(now_ms),
             round,
         };
@@ -91,7 +91,7 @@ impl Members {
         lives
     }
 
-    /// Somebody here serves these.
+    /// A fetch of this process serves these.
     pub fn serve(&self, serves: &Serves) {
         let mut state = self.state.lock();
         state.serves.any_work |= serves.any_work;
@@ -102,7 +102,7 @@ impl Members {
         }
     }
 
-    /// A round of chores has ended: who was not met is gone.
+    /// A round of chores has ended: a process that was not met is gone.
     pub fn met_all(&self) {
         let mut state = self.state.lock();
         let round = std::mem::take(&mut state.rounds);
@@ -110,9 +110,9 @@ impl Members {
         state.rounds = round + 1;
     }
 
-    /// Until when this process leaves something to others; `None` if it may take it. An activity goes by its `session` if it
-    /// has one. `backlog` says that there is more to do than the store told.
-    pub fn left_until(
+    /// Until when this process defers to others that are preferred for a record; `None` if it may take it. An activity goes by
+    /// its `session` if it has one. `backlog` says that there is more to do than one poll returns.
+    pub fn deferred_until(
         &self,
         me: &str,
         record: &Record,
@@ -125,9 +125,7 @@ impl Members {
         if rank == 0 {
             return None;
         }
-        if mutation::is(Mutation::LeaveToOwners) {
-            return Some(u64::MAX);
-        }
+        mutant!(LeaveToOwners, return Some(u64::MAX));
         if state.sights.len() >= SIGHTS {
             state
                 .sights
@@ -137,20 +135,20 @@ impl Members {
             state.sights.clear();
         }
         let seen_ms = state.sights.entry(record.key.clone()).or_insert(now_ms);
-        // If the clock is put back, the wait does not become longer by that.
+        // A clock that is put back does not make the wait longer.
         *seen_ms = (*seen_ms).min(now_ms);
         let defer_ms = if backlog { BACKLOG_MS } else { rank.min(MOST) * DEFER_MS };
         let until_ms = *seen_ms + defer_ms;
         (until_ms > now_ms).then_some(until_ms)
     }
 
-    /// Whether another process works at turns.
+    /// Whether another process serves turns.
     pub fn takes_turns(&self, process: &str, now_ms: u64) -> bool {
         let state = self.state.lock();
         state.said.is_some() && state.others_for(lanes::TURN, now_ms).any(|other| other == process)
     }
 
-    /// Whether an activity is another's to work at.
+    /// Whether another process is preferred for an activity.
     pub fn is_foreign(&self, me: &str, topic: &str, order: Order, now_ms: u64) -> bool {
         let state = self.state.lock();
         state.said.is_some() && precede(me, state.others_for(topic, now_ms), order.0) > 0
@@ -158,14 +156,14 @@ impl Members {
 }
 
 impl State {
-    /// The others who take what stands in this topic.
+    /// The other processes that serve a topic.
     fn others_for(&self, topic: &str, now_ms: u64) -> impl Iterator<Item = &str> {
         let takes = move |other: &Other| other.lives(now_ms) && other.serves.takes(topic);
         let others = self.others.iter().filter(move |(_, other)| takes(other));
         others.map(|(process, _)| &**process)
     }
 
-    /// How many come before this process to work at something. Until it has announced itself, it looks at nobody.
+    /// How many processes are preferred to this one for a record. Until it has announced itself, it defers to none.
     fn rank(&self, me: &str, record: &Record, session: Option<&str>, now_ms: u64) -> u64 {
         let Some(place) = record.place.as_ref().filter(|_| self.said.is_some()) else {
             return 0;
@@ -185,7 +183,7 @@ impl State {
     }
 }
 
-/// How many of the others rendezvous hashing puts before this process.
+/// How many of the others rendezvous hashing prefers to this process.
 fn precede<'a>(me: &str, others: impl Iterator<Item = &'a str>, what: u64) -> u64 {
     let score = |process: &str| xxh3_64_with_seed(process.as_bytes(), what);
     let mine = score(me);

@@ -1,4 +1,4 @@
-//! One question to the store for work, and what becomes of its answer.
+//! One poll of the store for work, and what becomes of its result.
 
 use super::poller::BUSY_MS;
 use crate::board::{Body, Covered, Hint, MessageKind, QueuedActivity, QueuedMessage};
@@ -9,38 +9,42 @@ use crate::records::head::Head;
 use crate::records::work::Activity;
 use crate::records::{decode, instance_of, lanes, message};
 use crate::recover;
-use crate::shared::{Affinity, affinity_of};
-use crate::turn::set_free;
+use crate::shared::turn::set_free;
+use crate::shared::{Affinity, Shared, affinity_of};
 use perennial_store::{DueQuery, Error, Key, Lane, Order, Place, Record, Result, Topics};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How many records one question asks for.
+/// Records per poll.
 const PAGE: usize = 64;
-/// How much may be known before no more is asked for.
+/// How much may be known before no more is polled for.
 const ENOUGH: usize = 2_048;
 
-/// What an answer of the store brought.
+/// What a poll brought.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Found {
     /// How much was new.
     pub news: usize,
-    /// When something may be taken that is left to others until then.
+    /// When something may be taken that is left to another process until then.
     again_ms: Option<u64>,
-    /// Whether there is more to do than the answer tells.
+    /// Whether there is more to do than fits into one page.
     backlog: bool,
 }
 
 impl Found {
-    /// Something is left to others until this time.
-    fn left_until(&mut self, until_ms: u64) {
+    /// Something is left to another process until this time.
+    fn deferred(&mut self, until_ms: u64) {
         self.again_ms = Some(self.again_ms.map_or(until_ms, |again_ms| again_ms.min(until_ms)));
     }
 
-    /// How long to wait before the next question.
-    pub fn soon(&self, wait: Duration, now_ms: u64) -> Duration {
+    fn count(&mut self, is_new: bool) {
+        self.news += usize::from(is_new);
+    }
+
+    /// How long to wait before the next poll, at most `wait`.
+    pub fn next_poll(&self, wait: Duration, now_ms: u64) -> Duration {
         let again = self
             .again_ms
             .map(|again_ms| again_ms.saturating_sub(now_ms).max(BUSY_MS));
@@ -48,10 +52,9 @@ impl Found {
     }
 }
 
-/// Asks the store for work and puts it on the board. What it does not tell of any more is taken off.
-pub async fn poll(engine: &Arc<Engine>, topics: Topics, turns: bool) -> Result<Found> {
+/// Queries the store for work and puts it on the board. What it does not return any more is taken off.
+pub async fn poll(engine: &Arc<Engine>, shared: &Shared, topics: Topics, turns: bool) -> Result<Found> {
     let mut found = Found::default();
-    let Some(shared) = &engine.shared else { return Ok(found) };
     if engine.board.lock().0.known() > ENOUGH {
         return Ok(found);
     }
@@ -69,112 +72,137 @@ pub async fn poll(engine: &Arc<Engine>, topics: Topics, turns: bool) -> Result<F
         ..DueQuery::new(&Lane::new(lanes::READY), until_ms, PAGE)
     };
     let page = engine.parts.due_inline(&query).await?;
-    shared.poller.looked_ms.store(until_ms, Ordering::Relaxed);
+    shared.poller.polled_ms.store(until_ms, Ordering::Relaxed);
     let end = page.end().filter(|_| page.more);
     *shared.poller.cursor.lock() = end;
-    forget_untold(engine, hints, &page.records, end);
+    forget_missing(engine, hints, &page.records, end);
     found.backlog = page.more;
     for record in page.records {
-        ingest(engine, record, turns, &mut found).await?;
+        ingest(engine, shared, record, turns, &mut found).await?;
     }
     if found.backlog && found.news == 0 {
         // There is more to do, for this process too.
-        found.left_until(0);
+        found.deferred(0);
     }
     Ok(found)
 }
 
-/// Takes off the board what an answer does not tell of that goes up to the order `end`.
-fn forget_untold(engine: &Engine, mut hints: Vec<Hint>, told: &[Record], end: Option<Order>) {
-    let told: HashSet<&Key> = told.iter().map(|record| &record.key).collect();
-    // Of what came at the very end, some may be left for the next answer.
-    hints.retain(|hint| end.is_none_or(|end| hint.order < end) && !told.contains(&hint.key));
+/// Takes off the board what a page should have returned, up to the order `end`, and did not.
+fn forget_missing(engine: &Engine, mut hints: Vec<Hint>, returned: &[Record], end: Option<Order>) {
+    let returned: HashSet<&Key> = returned.iter().map(|record| &record.key).collect();
+    // Of several records of the very last order, some may be on the next page.
+    hints.retain(|hint| end.is_none_or(|end| hint.order < end) && !returned.contains(&hint.key));
     if !hints.is_empty() {
         engine.board.lock().0.forget_hints(hints);
     }
 }
 
+/// What a record that is due is to this process.
+enum Due {
+    /// A head whose message nobody works on.
+    InlineMessage,
+    /// Known already, or not wanted.
+    Unwanted,
+    /// Left to another process until this time.
+    Deferred(u64),
+    /// A message that is not opened before its instance is claimed.
+    LargeMessage,
+    /// A message or an activity, to be opened.
+    Work,
+}
+
+fn classify(engine: &Engine, shared: &Shared, record: &Record, order: Order, turns: bool, backlog: bool) -> Due {
+    if record.key.id == Head::id() {
+        return if turns { Due::InlineMessage } else { Due::Unwanted };
+    }
+    if engine.board.lock().0.is_known(record, order) {
+        return Due::Unwanted;
+    }
+    let is_message = is_message(record);
+    if is_message && !turns {
+        return Due::Unwanted;
+    }
+    let is_large = record.body.is_empty();
+    // A large activity is not opened to learn its session.
+    if (is_message || is_large)
+        && let Some(until_ms) = deferred_until(engine, shared, record, None, backlog)
+    {
+        return Due::Deferred(until_ms);
+    }
+    if is_message && is_large {
+        Due::LargeMessage
+    } else {
+        Due::Work
+    }
+}
+
 /// Puts a queued record on the board; one that cannot be read is set aside, in nobody's way.
-async fn ingest(engine: &Arc<Engine>, mut record: Record, turns: bool, found: &mut Found) -> Result<()> {
+async fn ingest(engine: &Arc<Engine>, shared: &Shared, record: Record, turns: bool, found: &mut Found) -> Result<()> {
     let Some(place) = record.place.clone() else {
         return Ok(());
     };
     engine.orders.pass(place.order);
-    if record.key.id == Head::id() {
-        found.news += usize::from(turns && free_inline(engine, record, place).await?);
+    match classify(engine, shared, &record, place.order, turns, found.backlog) {
+        Due::InlineMessage => found.count(free_inline(engine, record, place).await?),
+        Due::Unwanted => {}
+        Due::Deferred(until_ms) => found.deferred(until_ms),
+        Due::LargeMessage => found.count(ingest_message(engine, record, place, None)),
+        Due::Work => open(engine, shared, record, place, turns, found).await?,
+    }
+    Ok(())
+}
+
+/// Opens a record and puts it on the board.
+async fn open(
+    engine: &Engine,
+    shared: &Shared,
+    record: Record,
+    place: Place,
+    turns: bool,
+    found: &mut Found,
+) -> Result<()> {
+    let was_large = record.body.is_empty();
+    let Some(record) = with_body(engine, record).await? else {
         return Ok(());
-    }
-    if engine.board.lock().0.is_known(&record, place.order) {
-        return Ok(());
-    }
-    let is_message = record.key.id.below(&message::root()).is_some();
-    if is_message && !turns {
-        return Ok(());
-    }
-    // What is large is not opened to ingest of its session.
-    if (is_message || record.body.is_empty())
-        && let Some(until_ms) = left_alone(engine, &record, None, found.backlog)
-    {
-        found.left_until(until_ms);
-        return Ok(());
-    }
-    let outlined = record.body.is_empty();
-    if record.body.is_empty() && is_message {
-        found.news += usize::from(ingest_message(engine, record, place, None));
-        return Ok(());
-    }
-    if record.body.is_empty() {
-        record = match engine.store.get(&record.key).await? {
-            // Another process may have claimed it since the store told that it was due.
-            Some(whole) if whole.version == record.version => whole,
-            _ => return Ok(()),
-        };
-    }
+    };
     let envelope = match Envelope::open(&record) {
         Ok(envelope) => envelope,
         Err(why @ Error::Corrupt(_)) => {
-            let lane = if is_message { lanes::TURN } else { lanes::WORK };
+            let lane = if is_message(&record) { lanes::TURN } else { lanes::WORK };
             return set_aside(engine, record, place, lane, &why).await;
         }
         Err(other) => return Err(other),
     };
-    let bytes = record.body.len();
-    let news = match Activity::of(&envelope.item) {
-        Some(activity) => {
-            if !outlined && let Some(until_ms) = left_alone(engine, &record, Some(&activity), found.backlog) {
-                found.left_until(until_ms);
-                return Ok(());
-            }
-            let foreign = engine.is_foreign(&activity, place.order);
-            let queued = QueuedActivity {
-                key: record.key,
-                version: record.version,
-                activity,
-                attempts: envelope.attempts,
-                noted: envelope.attempts,
-                old: false,
-                body: engine.body(envelope.item, bytes),
-                due_ms: place.due_ms,
-                reserved_ms: 0,
-                foreign,
-            };
-            let (mut board, now_ms) = engine.board.lock();
-            board.ingest_activity(place.order, queued, now_ms)
-        }
-        None => turns && ingest_message(engine, record, place, Some(envelope)),
+    let Some(activity) = Activity::of(&envelope.item) else {
+        found.count(turns && ingest_message(engine, record, place, Some(envelope)));
+        return Ok(());
     };
-    found.news += usize::from(news);
+    if !was_large && let Some(until_ms) = deferred_until(engine, shared, &record, Some(&activity), found.backlog) {
+        found.deferred(until_ms);
+        return Ok(());
+    }
+    found.count(ingest_activity(engine, record, place, activity, envelope));
     Ok(())
 }
 
-/// A message in a head that nobody works on any more gets a record; the next answer tells of that one.
-async fn free_inline(engine: &Engine, mut record: Record, place: Place) -> Result<bool> {
-    if record.body.is_empty() {
-        record = match engine.store.get(&record.key).await? {
-            Some(whole) if whole.version == record.version => whole,
-            _ => return Ok(false),
-        };
+/// A record with its body; `None` if another process has claimed it since it was found.
+async fn with_body(engine: &Engine, record: Record) -> Result<Option<Record>> {
+    if !record.body.is_empty() {
+        return Ok(Some(record));
     }
+    let whole = engine.store.get(&record.key).await?;
+    Ok(whole.filter(|whole| whole.version == record.version))
+}
+
+fn is_message(record: &Record) -> bool {
+    record.key.id.below(&message::root()).is_some()
+}
+
+/// A message in a head that nobody works on any more gets a record; the next poll returns that one.
+async fn free_inline(engine: &Engine, record: Record, place: Place) -> Result<bool> {
+    let Some(record) = with_body(engine, record).await? else {
+        return Ok(false);
+    };
     match decode(&record) {
         Ok(head) => set_free(engine, record, head).await,
         Err(why @ Error::Corrupt(_)) => {
@@ -193,12 +221,17 @@ async fn set_aside(engine: &Engine, record: Record, place: Place, lane: &str, wh
     }
 }
 
-/// Until when something is left to others: to who works on the instance, or to whose it is.
-fn left_alone(engine: &Engine, record: &Record, activity: Option<&Activity>, backlog: bool) -> Option<u64> {
-    let shared = engine.shared.as_ref()?;
+/// Time until which the lease holder or the preferred process has priority.
+fn deferred_until(
+    engine: &Engine,
+    shared: &Shared,
+    record: &Record,
+    activity: Option<&Activity>,
+    backlog: bool,
+) -> Option<u64> {
     let (board, now_ms) = engine.board.lock();
     let instance = instance_of(&record.key.partition);
-    let is_message = record.key.id.below(&message::root()).is_some();
+    let is_message = is_message(record);
     let session = activity.and_then(|activity| activity.session.as_deref());
     let is_ours = if is_message {
         affinity_of(engine, shared, instance) == Affinity::Here
@@ -208,13 +241,33 @@ fn left_alone(engine: &Engine, record: &Record, activity: Option<&Activity>, bac
     let by_affinity = || {
         shared
             .members
-            .left_until(&shared.owner, record, session, backlog, now_ms)
+            .deferred_until(&shared.owner, record, session, backlog, now_ms)
     };
     let by_claim = || board.left_alone_until(instance, now_ms).filter(|_| is_message);
     if is_ours { None } else { by_affinity() }.or_else(by_claim)
 }
 
-/// Puts a message on the board; one that is large is not opened for that.
+/// Puts an activity on the board; returns whether it was news.
+fn ingest_activity(engine: &Engine, record: Record, place: Place, activity: Activity, envelope: Envelope) -> bool {
+    let foreign = engine.is_foreign(&activity, place.order);
+    let bytes = record.body.len();
+    let queued = QueuedActivity {
+        key: record.key,
+        version: record.version,
+        activity,
+        attempts: envelope.attempts,
+        noted: envelope.attempts,
+        old: false,
+        body: engine.body(envelope.item, bytes),
+        due_ms: place.due_ms,
+        reserved_ms: 0,
+        foreign,
+    };
+    let (mut board, now_ms) = engine.board.lock();
+    board.ingest_activity(place.order, queued, now_ms)
+}
+
+/// Puts a message on the board, whether it was opened or not; returns whether it was news.
 fn ingest_message(engine: &Engine, record: Record, place: Place, envelope: Option<Envelope>) -> bool {
     let instance: Arc<str> = Arc::from(instance_of(&record.key.partition));
     let attempts = envelope.as_ref().map_or(0, |envelope| envelope.attempts);

@@ -1,9 +1,10 @@
-//! Asking the store for work that others queued, as long as somebody here waits for it.
+//! Polling the store for work that other processes queued, as long as a fetch here waits for it.
 
 use super::poll::{Found, poll};
 use crate::board::{Want, WorkWant};
 use crate::chores;
 use crate::engine::Engine;
+use crate::lazy_task::LazyTask;
 use crate::records::lanes::{self, work_topic};
 use crate::records::member::Serves;
 use crate::shared::{Shared, members};
@@ -15,49 +16,50 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tracing::warn;
 
-/// The shortest time between two questions: while others bring work.
+/// The shortest time between two polls: while other processes bring work.
 pub const BUSY_MS: u64 = 25;
-/// The longest, at first: when nobody brings any.
+/// The longest, at first: when none brings any.
 const IDLE_MS: u64 = 1_050;
-/// The longest, when nobody has brought any for a while.
+/// The longest, when none has brought any for a while.
 const ASLEEP_MS: u64 = 4_600;
 /// After how long without work.
 const FALL_ASLEEP_MS: u64 = 45_000;
-/// How many questions are asked before something is handed out that came late.
+/// Pages fetched ahead to preserve the order of arrival.
 const AHEAD: usize = 4;
-/// How long an answer is good enough to take what is another process's.
-const SURE_MS: u64 = 50;
+/// How old a poll may be for an activity to be taken that another process is preferred for.
+const FRESH_MS: u64 = 50;
 /// How often chores are looked for.
 const CHORES_MS: u64 = 15_000;
-/// When they are first looked for: soon after those are due that a process left behind which died just before. Not all
-/// processes that start together look at once.
+/// When they are first looked for: soon after the chores of a process that died just before are due; and how far this is
+/// spread, so that processes that start together do not all look at once.
 const FIRST_CHORES_MS: (u64, u64) = (5_500, 1_000);
-/// When they are looked for again: those who started together have all announced themselves by then.
+/// When they are looked for again: processes that started together have all announced themselves by then.
 const SECOND_CHORES_MS: u64 = 1_500;
 
-/// Who asks the store for work.
+/// What polls the store for work.
 #[derive(Default)]
 pub struct Poller {
-    running: AtomicBool,
-    /// Whether anybody has looked yet.
-    looked: AtomicBool,
-    hurry: AtomicBool,
-    /// When somebody last asked, and was answered.
-    pub looked_ms: AtomicU64,
-    /// Held by who asks because what it could take may be gone.
-    asking: tokio::sync::Mutex<()>,
-    /// Where the last question ended, if there was more: what stands in front may be nothing for us.
+    task: LazyTask,
+    /// Whether the store has been polled at all.
+    polled: AtomicBool,
+    /// Whether other processes are expected to bring work soon.
+    expecting: AtomicBool,
+    /// When the store was last polled with success.
+    pub polled_ms: AtomicU64,
+    /// Held while polling because what a fetch could take may be gone.
+    refreshing: tokio::sync::Mutex<()>,
+    /// Where the last page ended, if there was more: what stands in front may be nothing for this process.
     pub cursor: Mutex<Option<Order>>,
 }
 
 impl Poller {
-    /// Others are expected to bring work soon.
-    pub fn hurry(&self) {
-        self.hurry.store(true, Ordering::Relaxed);
+    /// Activities were left to other processes: their results are expected soon.
+    pub fn expect_results(&self) {
+        self.expecting.store(true, Ordering::Relaxed);
     }
 }
 
-/// What is looked for.
+/// The work that fetches of this process wait for.
 #[derive(Default)]
 struct Wanted(Serves);
 
@@ -79,7 +81,7 @@ impl Wanted {
         }
     }
 
-    /// The topics to ask for, and whether turns are among them.
+    /// The topics to poll, and whether turns are among them.
     fn topics(self) -> Option<(Topics, bool)> {
         let Self(serves) = self;
         let turns = serves.takes(lanes::TURN);
@@ -96,14 +98,14 @@ impl Wanted {
     }
 }
 
-/// How long to wait between two questions.
+/// How long to wait between two polls.
 struct Cadence {
     wait_ms: u64,
     since_ms: u64,
 }
 
 impl Cadence {
-    /// Whether nobody brings work, and it is not so long that questions are rare.
+    /// Whether no process brings work, but not for so long that polls are rare.
     fn is_idle(&self) -> bool {
         self.wait_ms == IDLE_MS
     }
@@ -119,131 +121,163 @@ impl Cadence {
     }
 }
 
-/// Sees to it that the store is asked for work, from now until nobody waits any more.
-pub fn watch(engine: &Arc<Engine>) {
-    let Some(shared) = &engine.shared else { return };
-    if !shared.poller.running.swap(true, Ordering::AcqRel) {
-        engine.spawner.spawn(run(Arc::downgrade(engine)));
+/// When to do chores.
+struct ChoreRounds {
+    next_ms: u64,
+    wait_ms: u64,
+}
+
+impl ChoreRounds {
+    /// Does chores if it is time to; returns whether a request was made for that.
+    async fn run_if_due(&mut self, engine: &Arc<Engine>, shared: &Shared, leisurely: bool, now_ms: u64) -> bool {
+        if now_ms < self.next_ms {
+            return false;
+        }
+        engine.board.lock().0.forget_unwanted();
+        let outcome = announce_or_run(engine, shared, leisurely).await;
+        if !matches!(outcome, Ok(Round::Announced)) {
+            self.next_ms = now_ms + std::mem::replace(&mut self.wait_ms, CHORES_MS);
+        }
+        if let Err(error) = outcome {
+            warn!(%error, "chores are put off");
+        }
+        true
     }
 }
 
-async fn run(engine: Weak<Engine>) {
-    let mut cadence = Cadence {
-        wait_ms: BUSY_MS,
-        since_ms: 0,
-    };
-    let mut chores_at_ms = 0;
-    let mut chores_wait_ms = SECOND_CHORES_MS;
+/// What a round did.
+enum Round {
+    /// This process has announced itself; chores are still to be looked for.
+    Announced,
+    /// All chores that are due.
+    Chores,
+}
+
+/// Announces this process, if it is time to, and does chores, among which it meets the other processes that work on the
+/// store. Only one of both if it is `leisurely`.
+async fn announce_or_run(engine: &Arc<Engine>, shared: &Shared, leisurely: bool) -> Result<Round> {
+    if members::announce(engine, shared).await? && leisurely {
+        return Ok(Round::Announced);
+    }
+    chores::round(engine).await?;
+    shared.members.met_all();
+    Ok(Round::Chores)
+}
+
+/// A run of the poller, from the first fetch that waits to the last.
+struct Watch {
+    cadence: Cadence,
+    chores: ChoreRounds,
+}
+
+impl Watch {
+    fn new(now_ms: u64, seed: u64) -> Self {
+        let (soon_ms, spread_ms) = FIRST_CHORES_MS;
+        Self {
+            cadence: Cadence {
+                wait_ms: BUSY_MS,
+                since_ms: now_ms,
+            },
+            chores: ChoreRounds {
+                next_ms: now_ms + soon_ms + seed % spread_ms,
+                wait_ms: SECOND_CHORES_MS,
+            },
+        }
+    }
+
+    /// Polls once, or does chores; returns how long to wait, or `None` if the run is over.
+    async fn step(&mut self, engine: &Arc<Engine>, shared: &Shared) -> Option<Duration> {
+        let now_ms = engine.clock.now_ms();
+        let (topics, turns) = wanted_or_end(engine, shared)?;
+        if engine.is_closed() {
+            return None;
+        }
+        let idle = self.cadence.is_idle();
+        let busy = self.chores.run_if_due(engine, shared, idle, now_ms).await;
+        // An idle process makes one request at a time.
+        let found = if busy && idle {
+            Found::default()
+        } else {
+            poll(engine, shared, topics, turns).await.unwrap_or_else(|error| {
+                warn!(%error, "the store cannot be polled for work; trying again");
+                Found::default()
+            })
+        };
+        let expecting = shared.poller.expecting.swap(false, Ordering::Relaxed);
+        let now_ms = engine.clock.now_ms();
+        let wait = self.cadence.next(found.news > 0 || expecting, now_ms);
+        Some(found.next_poll(wait, now_ms))
+    }
+}
+
+/// Polls the store for work, from now until no fetch waits any more.
+pub fn watch(engine: &Arc<Engine>, shared: &Arc<Shared>) {
+    let run = || run(Arc::downgrade(engine), Arc::clone(shared));
+    shared.poller.task.start(engine.spawner, run);
+}
+
+async fn run(engine: Weak<Engine>, shared: Arc<Shared>) {
+    let mut watch = None;
     loop {
         let (clock, wait) = {
             let Some(engine) = engine.upgrade() else { return };
-            let Some(shared) = &engine.shared else { return };
-            let now_ms = engine.clock.now_ms();
-            if cadence.since_ms == 0 {
-                let (soon_ms, spread_ms) = FIRST_CHORES_MS;
-                (cadence.since_ms, chores_at_ms) = (now_ms, now_ms + soon_ms + shared.seed % spread_ms);
-            }
-            let Some((topics, turns)) = wanted(&engine) else {
-                shared.poller.running.store(false, Ordering::Release);
-                // Whoever began to wait just now relies on us.
-                if wanted(&engine).is_none() || shared.poller.running.swap(true, Ordering::AcqRel) {
-                    return;
-                }
-                continue;
-            };
-            if engine.closed.load(Ordering::Acquire) {
+            let watch = watch.get_or_insert_with(|| Watch::new(engine.clock.now_ms(), shared.seed));
+            let Some(wait) = watch.step(&engine, &shared).await else {
                 return;
-            }
-            let mut asked = false;
-            if now_ms >= chores_at_ms {
-                engine.board.lock().0.forget_unwanted();
-                match keep_house(&engine, cadence.is_idle()).await {
-                    Ok(House::Announced) => {}
-                    outcome => {
-                        chores_at_ms = now_ms + std::mem::replace(&mut chores_wait_ms, CHORES_MS);
-                        if let Err(error) = outcome {
-                            warn!(%error, "chores are put off");
-                        }
-                    }
-                }
-                asked = true;
-            }
-            // Who is idle asks one thing at a time.
-            let found = if asked && cadence.is_idle() {
-                Found::default()
-            } else {
-                poll(&engine, topics, turns).await.unwrap_or_else(|error| {
-                    warn!(%error, "the store cannot be asked for work; trying again");
-                    Found::default()
-                })
             };
-            let hurry = shared.poller.hurry.swap(false, Ordering::Relaxed);
-            let now_ms = engine.clock.now_ms();
-            let wait = cadence.next(found.news > 0 || hurry, now_ms);
-            (Arc::clone(&engine.clock), found.soon(wait, now_ms))
+            (Arc::clone(&engine.clock), wait)
         };
         clock.sleep(wait).await;
     }
 }
 
-/// What was done in the house.
-enum House {
-    /// This process has announced itself; chores are still to be looked for.
-    Announced,
-    /// All that there was.
-    Kept,
+/// What the fetches want that wait; `None` if there are none and the poller must end.
+fn wanted_or_end(engine: &Engine, shared: &Shared) -> Option<(Topics, bool)> {
+    loop {
+        if let Some(wanted) = wanted(engine, shared) {
+            return Some(wanted);
+        }
+        if shared.poller.task.may_end(|| wanted(engine, shared).is_none()) {
+            return None;
+        }
+    }
 }
 
-/// Announces this process, if it is time to, and does chores: who looks for them meets the others who work on the store.
-/// Only one of both, if there is time.
-async fn keep_house(engine: &Arc<Engine>, leisurely: bool) -> Result<House> {
-    if members::announce(engine).await? && leisurely {
-        return Ok(House::Announced);
-    }
-    chores::round(engine).await?;
-    if let Some(shared) = &engine.shared {
-        shared.members.met_all();
-    }
-    Ok(House::Kept)
-}
-
-fn wanted(engine: &Engine) -> Option<(Topics, bool)> {
+fn wanted(engine: &Engine, shared: &Shared) -> Option<(Topics, bool)> {
     let mut wanted = Wanted::default();
     engine.board.lock().0.wants().for_each(|want| wanted.add(want));
-    if let Some(shared) = &engine.shared {
-        shared.members.serve(&wanted.0);
-    }
+    shared.members.serve(&wanted.0);
     wanted.topics()
 }
 
-/// Goes on asking while what this process knows of came later than what it has not seen yet.
-async fn poll_ahead(engine: &Arc<Engine>, want: &Want) {
+/// Polls on while what this process knows of came later than what it has not seen yet.
+async fn poll_ahead(engine: &Arc<Engine>, shared: &Shared, want: &Want) {
     for _ in 0..AHEAD {
-        let Some(seen) = engine.shared.as_ref().and_then(|shared| *shared.poller.cursor.lock()) else {
+        let Some(seen) = *shared.poller.cursor.lock() else {
             return;
         };
         let first = engine.board.lock().0.first_of(want);
         if first.is_none_or(|first| first <= seen)
-            || !poll(engine, Topics::All, true).await.is_ok_and(|found| found.news > 0)
+            || !poll(engine, shared, Topics::All, true)
+                .await
+                .is_ok_and(|found| found.news > 0)
         {
             return;
         }
     }
 }
 
-/// Asks once, if nobody has yet: what was there before this process must not stand behind what it brings itself.
-pub async fn poll_first(engine: &Arc<Engine>, want: &Want) {
-    let first = |shared: &Shared| !shared.poller.looked.swap(true, Ordering::AcqRel);
-    if engine.shared.as_ref().is_some_and(first) {
+/// Polls before the first fetch: what was there before this process must not stand behind what it brings itself.
+pub async fn poll_first(engine: &Arc<Engine>, shared: &Shared, want: &Want) {
+    if !shared.poller.polled.swap(true, Ordering::AcqRel) {
         // What cannot be had now is had later.
-        poll(engine, Topics::All, true).await.ok();
+        poll(engine, shared, Topics::All, true).await.ok();
     }
-    poll_ahead(engine, want).await;
+    poll_ahead(engine, shared, want).await;
 }
 
-/// Asks again before an activity is taken that is another process's: that one may long have done it.
-pub async fn make_sure(engine: &Arc<Engine>, want: &WorkWant) {
-    let Some(shared) = &engine.shared else { return };
+/// Polls again before an activity is taken that another process is preferred for: that one may long have done it.
+pub async fn refresh_foreign(engine: &Arc<Engine>, shared: &Shared, want: &WorkWant) {
     let is_foreign = || {
         let (board, now_ms) = engine.board.lock();
         board.would_take_foreign(want, now_ms)
@@ -251,23 +285,22 @@ pub async fn make_sure(engine: &Arc<Engine>, want: &WorkWant) {
     if !is_foreign() {
         return;
     }
-    let _asking = shared.poller.asking.lock().await;
-    let looked_ms = shared.poller.looked_ms.load(Ordering::Relaxed);
-    if engine.clock.now_ms().abs_diff(looked_ms) > SURE_MS && is_foreign() {
-        // Who cannot ask takes what it knows of.
-        poll_now(engine, &Want::Work(want.clone())).await;
+    let _refreshing = shared.poller.refreshing.lock().await;
+    let polled_ms = shared.poller.polled_ms.load(Ordering::Relaxed);
+    if engine.clock.now_ms().abs_diff(polled_ms) > FRESH_MS && is_foreign() {
+        // If the poll fails, what is known here is taken.
+        poll_now(engine, shared, &Want::Work(want.clone())).await;
     }
 }
 
-/// Asks once, for somebody who does not wait; returns whether there was news.
-pub async fn poll_now(engine: &Arc<Engine>, want: &Want) -> bool {
-    if engine.shared.is_none() {
-        return false;
-    }
+/// Polls once, for a fetch that does not wait; returns whether there was news.
+pub async fn poll_now(engine: &Arc<Engine>, shared: &Shared, want: &Want) -> bool {
     let mut wanted = Wanted::default();
     wanted.add(want);
     match wanted.topics() {
         None => false,
-        Some((topics, turns)) => poll(engine, topics, turns).await.is_ok_and(|found| found.news > 0),
+        Some((topics, turns)) => poll(engine, shared, topics, turns)
+            .await
+            .is_ok_and(|found| found.news > 0),
     }
 }

@@ -1,4 +1,4 @@
-//! Leases that last longer, for all to see.
+//! Renewing leases in the store.
 
 use crate::board::ClaimId;
 use crate::engine::{BREATHER, Engine};
@@ -8,31 +8,28 @@ use perennial_store::Result as Stored;
 use std::future::Future;
 use std::sync::Arc;
 
-/// Lets others see that what a token names is held for longer, by `prolong`, which tells whether it is still held. Returns since
-/// when they count, or 0 where there are no others. It goes on while the store fails: the runtime does not try again, and gives up
-/// an activity whose lease is not renewed.
-pub async fn prolonged<Prolong, Prolonged>(
+/// Extends the lease that a token names by `extend`, which returns whether it is still held. Returns the time from which other
+/// processes count it. Retries while the store fails: the runtime does not, and gives up an activity whose lease is not
+/// renewed.
+pub async fn renew<Extend, Extended>(
     engine: &Arc<Engine>,
     operation: &'static str,
     token: &str,
-    prolong: Prolong,
+    extend: Extend,
 ) -> Result<u64, ProviderError>
 where
-    Prolong: Fn(Arc<Engine>, ClaimId, u64) -> Prolonged + Send + Sync + 'static,
-    Prolonged: Future<Output = Stored<bool>> + Send,
+    Extend: Fn(Arc<Engine>, ClaimId, u64) -> Extended + Send + Sync + 'static,
+    Extended: Future<Output = Stored<bool>> + Send,
 {
-    if engine.shared.is_none() {
-        return Ok(0);
-    }
     let id = engine.board.claim_of(token).ok_or_else(|| dead_token(operation))?;
     let engine = Arc::clone(engine);
-    // Who does not wait for the answer any more must not leave the claim behind as it is while it is written.
+    // A caller that goes away must not leave the claim in the state that it has while it is written.
     engine
         .spawner
         .shield(async move {
             loop {
                 let now_ms = engine.clock.now_ms();
-                match prolong(Arc::clone(&engine), id, now_ms).await {
+                match extend(Arc::clone(&engine), id, now_ms).await {
                     Ok(true) => return Ok(now_ms),
                     Ok(false) => return Err(dead_token(operation)),
                     Err(error) if error.is_transient() => engine.clock.sleep(BREATHER).await,

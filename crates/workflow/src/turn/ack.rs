@@ -1,13 +1,14 @@
 //! Finishing a turn: one commit, fenced by the version of the instance's head.
 
-use super::cancelled;
 use super::plan::{DuplicateEvent, Plan, TurnContext, check_events, plan};
-use crate::board::{Arriving, ClaimId, Pin, Reservation, Subject};
+use crate::board::{Arriving, ClaimId, Inner, Pin, Reservation, Subject};
 use crate::engine::Engine;
 use crate::error::{dead_token, from_store};
 use crate::instance::{self, Snapshot};
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::outbox;
+use crate::queued::{NewActivity, NewMessage, written};
+use crate::read::Freshness;
 use crate::records::{message, partition};
 use crate::redo::{self, Outcome};
 use crate::send::slot_of;
@@ -80,7 +81,11 @@ impl Turn {
 /// Makes a turn durable and ends its claim.
 pub async fn ack(engine: &Arc<Engine>, token: &str, turn: Turn) -> Result<(), ProviderError> {
     let id = engine.board.claim_of(token).ok_or_else(|| dead_token(OPERATION))?;
-    let gate = engine.enter_shared(id).await.ok_or_else(|| dead_token(OPERATION))?;
+    let gate = engine
+        .mode
+        .enter(engine, id)
+        .await
+        .ok_or_else(|| dead_token(OPERATION))?;
     let context = begin(engine, id, &turn).ok_or_else(|| dead_token(OPERATION))?;
     let span = debug_span!("turn", instance = %context.instance, execution = turn.execution,
         turn = context.snapshot.head().map_or(0, |head| head.turns));
@@ -92,7 +97,7 @@ pub async fn ack(engine: &Arc<Engine>, token: &str, turn: Turn) -> Result<(), Pr
     spawner.shield(finish.instrument(span)).await
 }
 
-/// Checks the claim and makes sure that it does not run out while the commit is under way.
+/// Checks the claim, and keeps it from running out while the commit is under way.
 fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<TurnContext> {
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
@@ -106,12 +111,10 @@ fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<TurnContext> {
     else {
         return None;
     };
-    claim.committing = !mutation::is(Mutation::SkipFence);
+    claim.committing = mutant!(SkipFence, false, true);
     let mut cancelled = Vec::new();
     for (instance, execution, activity) in &turn.cancelled {
-        if mutation::is(Mutation::IgnoreCancelled) {
-            break;
-        }
+        mutant!(IgnoreCancelled, break);
         for order in board
             .work()
             .of_activity(&Arc::from(instance.as_str()), *execution, *activity)
@@ -119,11 +122,10 @@ fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<TurnContext> {
             cancelled.extend(board.work().activity(*order).map(|queued| (*order, queued.key.clone())));
         }
     }
-    let lease = engine.shared.as_ref().filter(|_| {
+    let lease = engine.mode.next_lease(now_ms, || {
         let here = |item: &WorkItem| message::target(item) == Some(&*instance) && message::due_ms(item) <= now_ms;
         turn.messages.iter().any(here) || board.has_more(&instance, &handed)
     });
-    let lease = lease.map(|shared| shared.lease(now_ms, shared.turn_lock()));
     Some(TurnContext {
         instance,
         snapshot,
@@ -132,7 +134,7 @@ fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<TurnContext> {
         ended: None,
         deliveries: u32::from(lease.is_some()),
         lease,
-        lost: false,
+        overtaken: false,
     })
 }
 
@@ -145,15 +147,9 @@ async fn finish(engine: &Arc<Engine>, id: ClaimId, mut context: TurnContext, tur
             Ok(())
         }
         Err(error) => {
-            let (mut board, now_ms) = engine.board.lock();
-            if engine.shared.is_some() && context.lost {
-                // Another process has taken over: what is known here is old.
-                engine.cache.forget(&context.instance, slot_of(&context.instance));
-                board.drop_claim(id);
-                board.let_go(&context.instance, id, now_ms);
-            } else {
-                board.end_commit(id, now_ms);
-            }
+            engine
+                .mode
+                .turn_failed(engine, id, &context.instance, context.overtaken);
             Err(error)
         }
     }
@@ -165,8 +161,8 @@ type Done = (Plan, Outcome, Arriving);
 async fn commit(engine: &Engine, context: &mut TurnContext, turn: Turn) -> Result<Done, ProviderError> {
     let failed = |e: Error| from_store(OPERATION, &e);
     context.ended = other_execution(engine, context, turn.execution).await.map_err(failed)?;
-    if engine.shared.is_some() {
-        context.cancelled = cancelled::find(engine, &turn).await.map_err(failed)?;
+    if let Some(cancelled) = engine.mode.find_cancelled(engine, &turn).await.map_err(failed)? {
+        context.cancelled = cancelled;
     }
     check_events(context, &turn).map_err(|DuplicateEvent(event)| {
         let message = format!(
@@ -181,22 +177,19 @@ async fn commit(engine: &Engine, context: &mut TurnContext, turn: Turn) -> Resul
     )
     .await;
     let mut plan = plan(engine, context, turn).map_err(failed)?;
-    if mutation::is(Mutation::PublishBeforeCommit) {
+    mutant!(PublishBeforeCommit, {
         let (mut board, now_ms) = engine.board.lock();
         for new_activity in &plan.new_activities {
-            board.offer(
-                new_activity.order,
-                new_activity.queued(perennial_store::Version::number(0)),
-                now_ms,
-            );
+            let queued = new_activity.queued(perennial_store::Version::number(0));
+            board.offer(new_activity.order, queued, now_ms);
         }
-    }
+    });
     let others = plan.new_messages.iter().map(|new_message| &new_message.instance);
     let others = others.filter(|other| **other != context.instance).cloned().collect();
     let arriving = engine.board.announce(others);
     let commit = std::mem::take(&mut plan.commit);
     let outcome = redo::commit(engine, &plan.head, commit).await;
-    context.lost = matches!(outcome, Err(Error::Conflict { .. }));
+    context.overtaken = matches!(outcome, Err(Error::Conflict { .. }));
     let outcome = outcome.map_err(failed)?;
     Ok((plan, outcome, arriving))
 }
@@ -207,7 +200,7 @@ fn conclude(engine: &Arc<Engine>, context: TurnContext, (plan, outcome, arriving
         Outcome::Done(committed) => return publish(engine, &context, plan, &committed, claim),
         Outcome::Pending(rest) => rest,
     };
-    // What is remembered of the instance is old by now; who reads it finishes the turn.
+    // What is cached of the instance is old by now; the next read finishes the turn.
     engine.cache.forget(&context.instance, slot_of(&context.instance));
     let owned = Arc::clone(engine);
     engine.spawner.spawn(async move {
@@ -238,94 +231,123 @@ async fn other_execution(
     }
 }
 
-/// Makes memory agree with what was committed.
+/// Makes memory agree with what was committed, in this order:
+///
+/// 1. the cache, so that a dispatcher or client which the board wakes finds the instance as it is now;
+/// 2. the board, in one step under its lock: what was consumed is gone before the claim ends, and what is new is there, so
+///    that no dispatcher takes the instance with messages of a turn that is over;
+/// 3. what makes requests of its own: they may do so only for what is known here by now.
 fn publish(engine: &Arc<Engine>, context: &TurnContext, plan: Plan, committed: &Committed, claim: Option<ClaimId>) {
     let instance = &context.instance;
-    let pin = Pin::of(plan.head.execution.pinned.as_ref());
-    let (slot, began_ms) = (slot_of(instance), plan.head.updated_ms);
-    let mut snapshot = None;
-    match committed.version(0).cloned() {
-        _ if mutation::is(Mutation::StaleSnapshot) => {}
-        Some(version) => {
-            let now = Arc::new(Snapshot {
-                head: Some((plan.head, version)),
-                history: plan.history,
-                kv: plan.kv,
-                custom: plan.custom,
-            });
-            engine.cache.put(instance, slot, Arc::clone(&now), began_ms);
-            snapshot = Some(now);
-        }
-        // Somebody else finished the turn, and something has happened since.
-        None => engine.cache.forget(instance, slot),
-    }
-    let foreign = plan
-        .new_activities
-        .iter()
-        .any(|new_activity| new_activity.reserved_ms == 0);
-    if let Some(shared) = engine.shared.as_ref().filter(|_| foreign) {
-        shared.poller.hurry();
-    }
-    let ahead = plan
-        .new_activities
-        .iter()
-        .any(|new_activity| new_activity.reserved_ms > 0);
-    let pins: Vec<Pin> = plan
-        .new_messages
+    let Plan {
+        head,
+        history,
+        kv,
+        custom,
+        new_messages,
+        new_activities,
+        withdrawn,
+        intents,
+        tombs,
+        commit: _,
+    } = plan;
+    let pin = Pin::of(head.execution.pinned.as_ref());
+    let began_ms = head.updated_ms;
+    let snapshot = committed.version(0).cloned().map(|version| {
+        Arc::new(Snapshot {
+            head: Some((head, version)),
+            history,
+            kv,
+            custom,
+        })
+    });
+    cache(engine, instance, snapshot.as_ref(), began_ms);
+    let ahead = new_activities.iter().any(|activity| activity.reserved_ms > 0);
+    let left = new_activities.iter().any(|activity| activity.reserved_ms == 0);
+    let pins: Vec<Pin> = new_messages
         .iter()
         .map(|new_message| engine.known_pin(&new_message.instance))
         .collect();
-    let (mut board, now_ms) = engine.board.lock();
-    let consumed: Vec<Order> = context.handed.iter().map(|handed| handed.order).collect();
-    board.consume(instance, &consumed);
-    for order in plan.withdrawn {
-        board.withdraw(order);
-    }
-    for new_activity in plan.new_activities {
-        let Some(version) = committed.version(new_activity.op).cloned() else {
-            continue;
-        };
-        board.bring_activity(new_activity.order, new_activity.queued(version), now_ms);
-    }
-    let mut made = Vec::new();
-    for (new_message, pin) in plan.new_messages.into_iter().zip(pins) {
-        let Some(version) = committed.version(new_message.op).cloned() else {
-            continue;
-        };
-        let there = board.bring_message(
-            &new_message.instance,
-            new_message.order,
-            new_message.queued(version),
-            pin,
+    {
+        let (mut board, now_ms) = engine.board.lock();
+        let consumed: Vec<Order> = context.handed.iter().map(|handed| handed.order).collect();
+        board.consume(instance, &consumed);
+        for order in withdrawn {
+            board.withdraw(order);
+        }
+        bring_activities(&mut board, new_activities, committed, now_ms);
+        let made = bring_messages(
+            &mut board,
+            instance,
+            new_messages.into_iter().zip(pins),
+            committed,
             now_ms,
         );
-        made.extend((there && new_message.instance == *instance).then_some(new_message.order));
+        board.pin(instance, pin);
+        if let (Some(lease), Some(snapshot), Some(_)) = (&context.lease, snapshot, claim) {
+            let reservation = Reservation {
+                snapshot,
+                until_ms: lease.until_ms,
+                over: None,
+            };
+            board.reserve(instance, reservation, &made);
+        }
+        let before = context.snapshot.head.as_ref().map(|(_, version)| version);
+        board.wrote_head(instance, before, committed.version(0));
+        if let Some(claim) = claim {
+            board.drop_claim(claim);
+            board.let_go(instance, claim, now_ms);
+        }
     }
-    board.pin(instance, pin);
-    if let (Some(lease), Some(snapshot), Some(_)) = (&context.lease, snapshot, claim) {
-        let until_ms = lease.until_ms;
-        let reservation = Reservation {
-            snapshot,
-            until_ms,
-            over: None,
-        };
-        board.reserve(instance, reservation, &made);
-    }
-    let before = context.snapshot.head.as_ref().map(|(_, version)| version);
-    board.wrote_head(instance, before, committed.version(0));
-    if let Some(claim) = claim {
-        board.drop_claim(claim);
-        board.let_go(instance, claim, now_ms);
-    }
-    drop(board);
-    if ahead {
-        crate::work::attend(engine);
-    }
-    outbox::dispatch(engine, &partition(instance), plan.intents, committed);
-    if plan.tombs > 0 {
-        engine.meters.tombs.increment(plan.tombs as u64);
+    engine.mode.scheduled(engine, ahead, left);
+    outbox::dispatch(engine, &partition(instance), intents, committed);
+    if tombs > 0 {
+        engine.meters.tombs.increment(tombs as u64);
         engine.housekeeper.call(engine);
     }
+}
+
+/// Keeps the instance as a turn has made it; forgets it if something has happened to it since.
+fn cache(engine: &Engine, instance: &Arc<str>, snapshot: Option<&Arc<Snapshot>>, began_ms: u64) {
+    let slot = slot_of(instance);
+    match snapshot {
+        Some(snapshot) => mutant!(
+            StaleSnapshot,
+            {},
+            engine.cache.put(instance, slot, Arc::clone(snapshot), began_ms)
+        ),
+        None => engine.cache.forget(instance, slot),
+    }
+}
+
+/// Puts the activities on the board that a commit has brought and that are still as it wrote them.
+fn bring_activities(board: &mut Inner, activities: Vec<NewActivity>, committed: &Committed, now_ms: u64) {
+    for activity in activities {
+        if let Some(version) = written(committed, activity.op) {
+            board.bring_activity(activity.order, activity.queued(version), now_ms);
+        }
+    }
+}
+
+/// Puts the messages on the board that a commit has brought and that are still as it wrote them; returns those of its own
+/// instance.
+fn bring_messages(
+    board: &mut Inner,
+    instance: &Arc<str>,
+    messages: impl Iterator<Item = (NewMessage, Pin)>,
+    committed: &Committed,
+    now_ms: u64,
+) -> Vec<Order> {
+    let mut own = Vec::new();
+    for (message, pin) in messages {
+        let Some(version) = written(committed, message.op) else {
+            continue;
+        };
+        let queued = message.queued(version);
+        let there = board.bring_message(&message.instance, message.order, queued, pin, now_ms);
+        own.extend((there && message.instance == *instance).then_some(message.order));
+    }
+    own
 }
 
 /// Adds events to an execution outside any turn.
@@ -337,7 +359,7 @@ pub async fn append(
 ) -> Result<(), ProviderError> {
     let instance: Arc<str> = Arc::from(instance);
     let snapshot = engine
-        .newest_snapshot(&instance)
+        .read(&instance, Freshness::Latest)
         .await
         .map_err(|e| from_store("append_with_execution", &e))?;
     let raw = snapshot.head.as_ref().map(|(head, _)| head);
@@ -349,7 +371,7 @@ pub async fn append(
         handed: Vec::new(),
         cancelled: Vec::new(),
         ended: None,
-        lost: false,
+        overtaken: false,
     };
     let turn = Turn {
         execution,

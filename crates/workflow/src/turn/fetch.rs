@@ -1,28 +1,71 @@
 //! Handing out a turn.
 
-use super::prepare::{self, Prepared};
+use super::prepare::Prepared;
 use crate::board::{ClaimId, Handed, Pin, QueuedMessage, Reservation, Subject, Waiting, Want, Window, waited};
 use crate::engine::{Engine, deadline, later};
 use crate::instance::Snapshot;
-use crate::mutation::{self, Mutation};
+use crate::long_poll::{Fetch, long_poll};
+use crate::mutation::mutant;
 use crate::redo::messages_per_turn;
-use crate::shared::{self};
 use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, ProviderError, WorkItem};
-use futures::FutureExt;
 use perennial_store::{Error, Order};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::{error, trace};
 
-const OPERATION: &str = "fetch_orchestration_item";
-
-/// How long a fetch that does not wait for new work waits for what is on its way from other instances.
+/// How long a fetch that does not wait for new work still waits for messages on their way from other instances.
 const DELIVERY: Duration = Duration::from_secs(1);
 
 /// A turn as the runtime takes it: the item, the token, and how often it was handed out.
 pub type Fetched = (OrchestrationItem, String, u32);
+
+/// A dispatcher that has come for a turn.
+struct Dispatcher {
+    window: Window,
+    lock: Duration,
+    /// Whether it does not wait for new work.
+    at_once: bool,
+    /// Whether it may still wait for what is on its way from other instances.
+    patient: bool,
+}
+
+impl Fetch for Dispatcher {
+    type Guard = ClaimGuard;
+    type Fetched = Fetched;
+
+    const OPERATION: &'static str = "fetch_orchestration_item";
+
+    fn want(&self) -> Want {
+        Want::Turn(self.window.clone())
+    }
+
+    fn take(&self, engine: &Arc<Engine>, waiting: Option<&Waiting>) -> Option<ClaimGuard> {
+        take(engine, &self.window, self.lock, self.at_once, waiting)
+    }
+
+    async fn acquire(&self, engine: &Arc<Engine>, guard: ClaimGuard) -> Result<Option<Fetched>, Error> {
+        engine.mode.acquire_turn(engine, guard, &self.window, self.lock).await
+    }
+
+    /// A dispatcher that does not wait gets what was sent before it came, all the same.
+    async fn linger(&mut self, engine: &Arc<Engine>) -> bool {
+        if !self.at_once || !std::mem::take(&mut self.patient) || !engine.outbox.is_busy() {
+            return false;
+        }
+        tokio::select! {
+            () = engine.outbox.idle() => {}
+            () = engine.clock.sleep(DELIVERY) => {}
+        }
+        true
+    }
+
+    /// Completions that became durable together should be one turn: let their senders post them first.
+    async fn woken(&self) {
+        tokio::task::yield_now().await;
+    }
+}
 
 /// Hands out the oldest turn that the filter admits, waiting for one until `poll` has passed.
 pub async fn fetch(
@@ -31,52 +74,18 @@ pub async fn fetch(
     poll: Duration,
     filter: Option<&DispatcherCapabilityFilter>,
 ) -> Result<Option<Fetched>, ProviderError> {
-    let window = Window::of(filter);
-    let mut deadline_ms = deadline(engine.clock.now_ms(), poll);
-    let mut waiting: Option<Waiting> = None;
-    let mut patient = true;
-    // Who does not wait looks for himself.
-    let mut look = poll.is_zero();
-    if let Some(shared) = &engine.shared {
-        shared.saw_turn_lock(lock);
-        shared::poll_first(engine, &Want::Turn(window.clone())).await;
-    }
-    loop {
-        // If the clock is put back, the wait does not become longer by that.
-        deadline_ms = deadline_ms.min(deadline(engine.clock.now_ms(), poll));
-        if let Some(taken) = take(engine, &window, lock, poll.is_zero(), waiting.as_ref()) {
-            drop(waiting.take());
-            let prepared = match engine.shared {
-                None => prepare(engine, taken, &window, lock).await,
-                Some(_) => see_through(engine, taken, &window, lock).await,
-            };
-            match prepared {
-                Ok(None) => {}
-                Ok(fetched) => return Ok(fetched),
-                Err(error) => engine.wait_out(OPERATION, &error, deadline_ms).await?,
-            }
-        } else if poll.is_zero() && std::mem::take(&mut patient) && engine.outbox.is_busy() {
-            // Who fetches without waiting gets what was sent before, all the same.
-            tokio::select! {
-                () = engine.outbox.idle() => {}
-                () = engine.clock.sleep(DELIVERY) => {}
-            }
-        } else if engine.clock.now_ms() >= deadline_ms {
-            if !std::mem::take(&mut look) || !shared::poll_now(engine, &Want::Turn(window.clone())).await {
-                return Ok(None);
-            }
-        } else if let Some(waiting) = &waiting {
-            shared::watch(engine);
-            waiting.sleep(deadline_ms).await;
-            // Completions that became durable together should be one turn: let their senders post them first.
-            tokio::task::yield_now().await;
-        } else {
-            waiting = Some(engine.board.wait(Want::Turn(window.clone())));
-        }
-    }
+    let mut dispatcher = Dispatcher {
+        window: Window::of(filter),
+        lock,
+        at_once: poll.is_zero(),
+        patient: true,
+    };
+    let deadline_ms = deadline(engine.clock.now_ms(), poll);
+    engine.mode.begin_turns(engine, &dispatcher.want(), lock).await;
+    long_poll(engine, &mut dispatcher, poll, deadline_ms).await
 }
 
-/// A claim on an instance that has not been handed out yet; dropped, it never was.
+/// A claim on an instance that has not been handed out yet; if it is dropped, the claim is undone.
 pub struct ClaimGuard {
     engine: Arc<Engine>,
     pub claim: ClaimId,
@@ -112,7 +121,7 @@ impl ClaimGuard {
         self.queued_messages.iter().map(handed).collect()
     }
 
-    /// Takes the messages out of everybody's way.
+    /// Takes the messages off the queue, so that they block nothing.
     pub fn set_aside(&mut self, why: Aside) {
         let orders = self.orders();
         let (mut board, _) = self.engine.board.lock();
@@ -125,7 +134,7 @@ impl ClaimGuard {
         self.kept = true;
     }
 
-    /// Keeps the claim for a moment, until it is clear what somebody else is doing to the messages.
+    /// Keeps the claim for a moment, until it is clear what another task or process is doing to the messages.
     pub fn put_off(&mut self, for_ms: u64) {
         let orders = self.orders();
         let (mut board, now_ms) = self.engine.board.lock();
@@ -144,10 +153,7 @@ impl Drop for ClaimGuard {
             let (mut board, now_ms) = self.engine.board.lock();
             board.uncount(&self.instance, &orders);
             board.drop_claim(self.claim);
-            if mutation::is(Mutation::DropClaimed) {
-                return;
-            }
-            board.let_go(&self.instance, self.claim, now_ms);
+            mutant!(DropClaimed, {}, board.let_go(&self.instance, self.claim, now_ms));
         }
     }
 }
@@ -197,15 +203,16 @@ fn take(
     })
 }
 
-/// Reads what the turn needs and hands it out. `None` if it turns out that there is none.
-async fn prepare(
-    engine: &Arc<Engine>,
+/// Hands out a turn that was read. `None` if there is none, or something of it cannot be read.
+pub fn hand_out(
+    engine: &Engine,
     mut taken: ClaimGuard,
+    prepared: Result<Option<Prepared>, Error>,
     window: &Window,
     lock: Duration,
 ) -> Result<Option<Fetched>, Error> {
-    match prepare::prepare(engine, &mut taken, window, lock).await {
-        Ok(Some(prepared)) => Ok(hand_out(engine, taken, prepared, window, lock)),
+    match prepared {
+        Ok(Some(prepared)) => Ok(start_lease(engine, taken, prepared, window, lock)),
         Ok(None) => Ok(None),
         Err(Error::Corrupt(why)) => {
             error!(instance = %taken.instance, why, "something of an instance cannot be read: it is set aside");
@@ -216,21 +223,7 @@ async fn prepare(
     }
 }
 
-/// The same where others see the claim: it is not left behind if the caller goes away.
-async fn see_through(
-    engine: &Arc<Engine>,
-    taken: ClaimGuard,
-    window: &Window,
-    lock: Duration,
-) -> Result<Option<Fetched>, Error> {
-    let give_back =
-        |engine: Arc<Engine>, token: String| async move { super::abandon(&engine, &token, None, true).await }.boxed();
-    let (owned, window) = (Arc::clone(engine), window.clone());
-    let fetch = async move { prepare(&owned, taken, &window, lock).await };
-    shared::see_through(engine, fetch, give_back).await
-}
-
-fn hand_out(
+fn start_lease(
     engine: &Engine,
     mut taken: ClaimGuard,
     prepared: Prepared,
@@ -240,14 +233,13 @@ fn hand_out(
     let handed = taken.handed();
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
-    // Reading may have taken longer than the lease. Whoever took the instance meanwhile has it.
-    if !board.hold_again(&taken.instance, taken.claim) && !mutation::is(Mutation::HandOutLapsed) {
+    // Reading may have taken longer than the lease. A dispatcher that took the instance meanwhile has it.
+    let is_ours = board.hold_again(&taken.instance, taken.claim);
+    if !mutant!(HandOutLapsed, true, is_ours) {
         drop(board);
         return None;
     }
-    if !mutation::is(Mutation::LeaseFromFetchStart) {
-        board.extend(taken.claim, later(now_ms, lock));
-    }
+    mutant!(LeaseFromFetchStart, {}, board.extend(taken.claim, later(now_ms, lock)));
     if let Some(claim) = board.claim(taken.claim) {
         claim.subject = Subject::Turn {
             instance: Arc::clone(&taken.instance),

@@ -1,238 +1,78 @@
 //! What a dispatcher may do with a turn other than finish it.
 
-use super::{acquire, inline_message};
-use crate::board::{Body, Claim, ClaimId, Handed, Subject};
+use crate::board::{ClaimId, Subject};
 use crate::engine::{Engine, put_off};
-use crate::error::{dead_token, from_store};
-use crate::instance::Snapshot;
-use crate::queued::written;
-use crate::records::head::Head;
-use crate::records::message;
-use crate::send::slot_of;
-use crate::shared;
+use crate::error::dead_token;
 use duroxide::providers::ProviderError;
-use perennial_store::{Commit, Error, Op, Order, Place, Result as Stored};
+use perennial_store::Order;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Gives a turn back, to be handed out again after `delay`. Only the messages that were handed out are touched.
+/// What giving a turn back is called in errors.
+pub const ABANDON: &str = "abandon_orchestration_item";
+/// What extending a turn's lease is called in errors.
+pub const RENEW: &str = "renew_orchestration_item_lock";
+
+/// A turn that its dispatcher gives back, to be handed out again after `delay`.
+pub struct Abandoned {
+    pub id: ClaimId,
+    pub delay: Option<Duration>,
+    /// Whether this delivery does not count.
+    pub ignore_attempt: bool,
+}
+
+impl Abandoned {
+    /// The turn that a token names.
+    pub fn of(
+        engine: &Engine,
+        token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<Self, ProviderError> {
+        Ok(Self {
+            id: engine.board.claim_of(token).ok_or_else(|| dead_token(ABANDON))?,
+            delay: delay.filter(|delay| !delay.is_zero()),
+            ignore_attempt,
+        })
+    }
+
+    /// Puts the turn back on the board, unless its claim is gone or a commit rests on it. Only the messages that were handed
+    /// out are touched.
+    pub fn put_back(&self, engine: &Engine) -> Result<(), ProviderError> {
+        let (mut board, now_ms) = engine.board.lock();
+        board.advance(now_ms);
+        let claim = board.claim(self.id).filter(|claim| !claim.committing);
+        let Some(Subject::Turn { instance, handed, .. }) = claim.map(|claim| claim.subject.clone()) else {
+            return Err(dead_token(ABANDON));
+        };
+        let orders: Vec<Order> = handed.iter().map(|handed| handed.order).collect();
+        if self.ignore_attempt {
+            board.uncount(&instance, &orders);
+        }
+        if let Some(delay) = self.delay {
+            board.hide(&instance, &orders, put_off(now_ms, delay));
+        }
+        board.drop_claim(self.id);
+        board.let_go(&instance, self.id, now_ms);
+        Ok(())
+    }
+}
+
+/// Gives a turn back, to be handed out again after `delay`.
 pub async fn abandon(
     engine: &Arc<Engine>,
     token: &str,
     delay: Option<Duration>,
     ignore_attempt: bool,
 ) -> Result<(), ProviderError> {
-    const OPERATION: &str = "abandon_orchestration_item";
-    let dead = || dead_token(OPERATION);
-    let delay = delay.filter(|delay| !delay.is_zero());
-    let id = engine.board.claim_of(token).ok_or_else(dead)?;
-    if engine.shared.is_some() {
-        let engine = Arc::clone(engine);
-        engine
-            .spawner
-            .shield(async move {
-                let _gate = engine.enter(id).await.ok_or_else(dead)?;
-                let held = borrow(&engine, id, |_| true).ok_or_else(dead)?;
-                let due_ms = delay.map(|delay| put_off(engine.clock.now_ms(), delay));
-                let given = give_back(&engine, &held, due_ms, ignore_attempt).await;
-                resume_lease(&engine, id, None);
-                if !given.map_err(|e| from_store(OPERATION, &e))? {
-                    forget(&engine, id, &held.instance);
-                    return Err(dead());
-                }
-                put_back(&engine, id, delay, ignore_attempt).ok_or_else(dead)
-            })
-            .await
-    } else {
-        put_back(engine, id, delay, ignore_attempt).ok_or_else(dead)
-    }
-}
-
-/// Makes memory agree; `None` if the claim is not there any more, or a commit rests on it.
-fn put_back(engine: &Engine, id: ClaimId, delay: Option<Duration>, ignore_attempt: bool) -> Option<()> {
-    let (mut board, now_ms) = engine.board.lock();
-    board.advance(now_ms);
-    let claim = board.claim(id).filter(|claim| !claim.committing)?;
-    let Subject::Turn { instance, handed, .. } = claim.subject.clone() else {
-        return None;
-    };
-    let orders: Vec<Order> = handed.iter().map(|handed| handed.order).collect();
-    if ignore_attempt {
-        board.uncount(&instance, &orders);
-    }
-    if let Some(delay) = delay {
-        board.hide(&instance, &orders, put_off(now_ms, delay));
-    }
-    board.drop_claim(id);
-    board.let_go(&instance, id, now_ms);
-    Some(())
+    let abandoned = Abandoned::of(engine, token, delay, ignore_attempt)?;
+    engine.mode.abandon_turn(engine, abandoned).await
 }
 
 /// Makes a lease on a turn last `extend` from now.
 pub async fn renew(engine: &Arc<Engine>, token: &str, extend: Duration) -> Result<(), ProviderError> {
-    const OPERATION: &str = "renew_orchestration_item_lock";
-    let told_ms = shared::prolonged(engine, OPERATION, token, move |engine, id, _| async move {
-        prolong(&engine, id, extend).await
-    })
-    .await?;
+    let stored_ms = engine.mode.renew_turn(engine, token, extend).await?;
     let is_turn = |subject: &Subject| matches!(subject, Subject::Turn { .. });
-    engine.renew_lease(OPERATION, token, extend, told_ms, is_turn)?;
+    engine.renew_lease(RENEW, token, extend, stored_ms, is_turn)?;
     Ok(())
-}
-
-/// Lets everybody see that a turn is held for longer; `false` if it is not held any more.
-async fn prolong(engine: &Engine, id: ClaimId, extend: Duration) -> Stored<bool> {
-    let (Some(shared), Some(_gate)) = (&engine.shared, engine.enter(id).await) else {
-        return Ok(false);
-    };
-    let now_ms = engine.clock.now_ms();
-    let Some(held) = borrow(engine, id, |claim| claim.until_ms > now_ms) else {
-        return Ok(false);
-    };
-    let extended = acquire::extend(engine, shared, &held.instance, &held.snapshot, extend).await;
-    resume_lease(engine, id, extended.as_ref().ok().cloned().flatten());
-    let extended = extended?.is_some();
-    if !extended {
-        forget(engine, id, &held.instance);
-    }
-    Ok(extended)
-}
-
-/// A turn that is held here.
-struct Held {
-    instance: Arc<str>,
-    handed: Vec<Handed>,
-    snapshot: Arc<Snapshot>,
-}
-
-/// The turn of a claim that passes, which from now on does not run out until [`resume_lease`].
-fn borrow(engine: &Engine, id: ClaimId, passes: impl Fn(&Claim) -> bool) -> Option<Held> {
-    let (mut board, now_ms) = engine.board.lock();
-    board.advance(now_ms);
-    let claim = board.claim(id).filter(|claim| !claim.committing && passes(claim))?;
-    let Subject::Turn {
-        instance,
-        handed,
-        snapshot: Some(snapshot),
-        ..
-    } = claim.subject.clone()
-    else {
-        return None;
-    };
-    claim.committing = true;
-    Some(Held {
-        instance,
-        handed,
-        snapshot,
-    })
-}
-
-/// The claim may run out again, and rests on a newer head if there is one.
-fn resume_lease(engine: &Engine, id: ClaimId, newer: Option<Arc<Snapshot>>) {
-    let (mut board, now_ms) = engine.board.lock();
-    board.end_commit(id, now_ms);
-    let subject = board.claim(id).map(|claim| &mut claim.subject);
-    if let (Some(newer), Some(Subject::Turn { snapshot, .. })) = (newer, subject) {
-        *snapshot = Some(newer);
-    }
-}
-
-/// Another process has taken the instance over.
-fn forget(engine: &Engine, id: ClaimId, instance: &Arc<str>) {
-    engine.cache.forget(instance, slot_of(instance));
-    let (mut board, now_ms) = engine.board.lock();
-    board.drop_claim(id);
-    board.let_go(instance, id, now_ms);
-}
-
-/// Lets everybody see that a turn was given back; `false` if somebody has taken over.
-async fn give_back(engine: &Engine, held: &Held, due_ms: Option<u64>, ignore_attempt: bool) -> Stored<bool> {
-    let Some((head, version)) = &held.snapshot.head else {
-        return Ok(false);
-    };
-    let mut head = head.clone();
-    head.lease = None;
-    head.deliveries = head.deliveries.saturating_sub(u32::from(ignore_attempt));
-    let (mut ops, mut later) = (Vec::new(), Vec::new());
-    if let Some(due_ms) = due_ms {
-        // What is put off counts for itself from now on.
-        let counted = std::mem::take(&mut head.deliveries);
-        for handed in &held.handed {
-            let op = match inline_message::put_off(engine, &held.instance, &mut head, handed, due_ms, counted)? {
-                Some(op) => Some(op),
-                None => put_off_record(engine, &held.instance, handed, due_ms, counted).await?,
-            };
-            if let Some(op) = op {
-                ops.push(op);
-                later.push(handed.order);
-            }
-        }
-    }
-    let key = Head::key(&held.instance);
-    let is_nothing = head.is_nothing();
-    ops.insert(
-        0,
-        if is_nothing {
-            Op::Delete(key, version.clone())
-        } else {
-            Op::Replace(head.draft(key)?, version.clone())
-        },
-    );
-    let began_ms = engine.clock.now_ms();
-    let committed = match engine.commit(Commit::new(ops)).await {
-        Ok(committed) => committed,
-        Err(Error::Conflict { .. }) => return Ok(false),
-        Err(other) => return Err(other),
-    };
-    let instance = &held.instance;
-    let snapshot = match written(&committed, 0) {
-        _ if is_nothing => Some(Snapshot::default()),
-        version => version.map(|version| held.snapshot.with_head(head, version)),
-    };
-    match snapshot {
-        Some(snapshot) => engine
-            .cache
-            .put(instance, slot_of(instance), Arc::new(snapshot), began_ms),
-        // Somebody has claimed it since.
-        None => engine.cache.forget(instance, slot_of(instance)),
-    }
-    let (mut board, _) = engine.board.lock();
-    for (at, order) in later.into_iter().enumerate() {
-        match written(&committed, at + 1) {
-            Some(version) => board.noted(instance, order, 0, version),
-            None => board.forget_messages(instance, &[order]),
-        }
-    }
-    Ok(true)
-}
-
-/// Makes a message that has a record ready at another time.
-async fn put_off_record(
-    engine: &Engine,
-    instance: &Arc<str>,
-    handed: &Handed,
-    due_ms: u64,
-    counted: u32,
-) -> Stored<Option<Op>> {
-    let known = {
-        let (mut board, _) = engine.board.lock();
-        board
-            .message(instance, handed.order)
-            .map(|queued| (queued.body.clone(), queued.attempts))
-    };
-    let (item, attempts) = match known {
-        Some((Body::Held(item, _), attempts)) => (item, attempts),
-        _ => match message::read(&*engine.store, instance, &handed.id).await? {
-            None => return Ok(None),
-            Some(envelope) => (Arc::new(envelope.item), envelope.attempts),
-        },
-    };
-    let place = Place {
-        lane: engine.lanes.turn(),
-        order: handed.order,
-        due_ms,
-    };
-    let from = handed.origin.as_ref().map(|origin| &origin.from);
-    let draft = message::draft(instance, &handed.id, &item, place, attempts + counted, from)?;
-    Ok(Some(Op::Replace(draft, handed.version.clone())))
 }

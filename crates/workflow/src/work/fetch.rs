@@ -1,29 +1,55 @@
 //! Handing out an activity.
 
-use super::acquire::{self, Acquired};
-use super::sessions::{self, Tenancy};
 use crate::board::{Body, ClaimId, Inner, QueuedActivity, Subject, Tenure, Waiting, Want, WorkWant, waited};
 use crate::engine::{Engine, deadline, later, millis};
-use crate::error::from_store;
-use crate::mutation::{self, Mutation};
-use crate::queued::{PUT_OFF_MS, note_durability, written};
+use crate::long_poll::{Fetch, long_poll};
+use crate::mutation::mutant;
+use crate::queued::PUT_OFF_MS;
 use crate::records::envelope::Envelope;
-use crate::records::work;
-use crate::shared;
 use duroxide::providers::{ProviderError, SessionFetchConfig, TagFilter, WorkItem};
-use futures::FutureExt;
-use perennial_store::{Commit, Error, Op, Order, Place};
+use perennial_store::{Error, Order};
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::{error, trace};
 
-const OPERATION: &str = "fetch_work_item";
-
-/// A worker that is not ready for sessions when it starts to wait may be so soon, but only a new fetch tells.
+/// Longest wait of a worker without room for a session: it may have room soon, but only a new fetch says so.
 const WAIT_WITHOUT_SESSION: Duration = Duration::from_secs(1);
 
 /// An activity as the runtime takes it: the item, the token, and how often it was handed out.
 pub type Fetched = (WorkItem, String, u32);
+
+/// A worker that has come for activities.
+#[derive(Clone)]
+pub struct Worker {
+    pub want: WorkWant,
+    /// How long it holds a session.
+    pub session_ms: u64,
+    /// How long it wants to hold an activity.
+    pub lock: Duration,
+}
+
+impl Fetch for Worker {
+    type Guard = ClaimGuard;
+    type Fetched = Fetched;
+
+    const OPERATION: &'static str = "fetch_work_item";
+
+    fn want(&self) -> Want {
+        Want::Work(self.want.clone())
+    }
+
+    async fn refresh(&self, engine: &Arc<Engine>) {
+        engine.mode.refresh_foreign(engine, &self.want).await;
+    }
+
+    fn take(&self, engine: &Arc<Engine>, waiting: Option<&Waiting>) -> Option<ClaimGuard> {
+        take(engine, self, waiting)
+    }
+
+    async fn acquire(&self, engine: &Arc<Engine>, guard: ClaimGuard) -> Result<Option<Fetched>, Error> {
+        engine.mode.acquire_work(engine, guard, self).await
+    }
+}
 
 /// Hands out the oldest activity that the worker may run, waiting for one until `poll` has passed.
 pub async fn fetch(
@@ -33,7 +59,7 @@ pub async fn fetch(
     session: Option<&SessionFetchConfig>,
     tags: &TagFilter,
 ) -> Result<Option<Fetched>, ProviderError> {
-    let worker = Worker {
+    let mut worker = Worker {
         want: WorkWant {
             tags: tags.clone(),
             owner: session.map(|session| Arc::from(session.owner_id.as_str())),
@@ -41,68 +67,29 @@ pub async fn fetch(
         session_ms: session.map_or(0, |session| millis(session.lock_timeout)),
         lock,
     };
-    // Who does not wait looks for himself.
-    let mut look = poll.is_zero();
-    if let Some(shared) = &engine.shared {
-        shared.saw_work_lock(lock);
-        shared::poll_first(engine, &Want::Work(worker.want.clone())).await;
-    }
-    let poll = if session.is_none() {
-        poll.min(WAIT_WITHOUT_SESSION)
-    } else {
-        poll
+    engine.mode.begin_work(engine, &Fetch::want(&worker), lock).await;
+    let poll = match session {
+        Some(_) => poll,
+        None => poll.min(WAIT_WITHOUT_SESSION),
     };
-    let mut deadline_ms = deadline(engine.clock.now_ms(), poll);
-    let mut waiting: Option<Waiting> = None;
-    loop {
-        // If the clock is put back, the wait does not become longer by that.
-        deadline_ms = deadline_ms.min(deadline(engine.clock.now_ms(), poll));
-        shared::make_sure(engine, &worker.want).await;
-        if let Some(taken) = take(engine, &worker, waiting.as_ref()) {
-            drop(waiting.take());
-            let prepared = match engine.shared {
-                None => prepare(engine, taken, &worker).await,
-                Some(_) => see_through(engine, taken, &worker).await,
-            };
-            match prepared {
-                Ok(None) => {}
-                Ok(fetched) => return Ok(fetched),
-                Err(error) => engine.wait_out(OPERATION, &error, deadline_ms).await?,
-            }
-        } else if engine.clock.now_ms() >= deadline_ms {
-            if !std::mem::take(&mut look) || !shared::poll_now(engine, &Want::Work(worker.want.clone())).await {
-                return Ok(None);
-            }
-        } else if let Some(waiting) = &waiting {
-            shared::watch(engine);
-            waiting.sleep(deadline_ms).await;
-        } else {
-            waiting = Some(engine.board.wait(Want::Work(worker.want.clone())));
-        }
-    }
+    let deadline_ms = deadline(engine.clock.now_ms(), poll);
+    long_poll(engine, &mut worker, poll, deadline_ms).await
 }
 
-#[derive(Clone)]
-struct Worker {
-    want: WorkWant,
-    session_ms: u64,
-    lock: Duration,
-}
-
-/// A claim on an activity that has not been handed out yet; dropped, it never was.
-struct ClaimGuard {
+/// A claim on an activity that has not been handed out yet; if it is dropped, the claim is undone.
+pub struct ClaimGuard {
     engine: Arc<Engine>,
     claim: ClaimId,
-    order: Order,
-    queued: QueuedActivity,
-    /// Who had the activity's session before, and until when.
-    session_before: Option<Tenure>,
+    pub order: Order,
+    pub queued: QueuedActivity,
+    /// Which worker held the activity's session before, and until when.
+    pub session_before: Option<Tenure>,
     kept: bool,
 }
 
 impl ClaimGuard {
-    /// The activity is being cancelled, or a fetch that was dropped has just counted it: that is known in a moment.
-    fn put_off(&mut self) {
+    /// The activity is being cancelled, or a fetch that was dropped is still writing its count: it is tried again in a moment.
+    pub fn put_off(&mut self) {
         let engine = Arc::clone(&self.engine);
         let (mut board, now_ms) = engine.board.lock();
         self.give_back_session(&mut board, now_ms);
@@ -111,9 +98,9 @@ impl ClaimGuard {
         self.kept = true;
     }
 
-    /// The activity is not at the version that it was thought to be at, perhaps `surely`: it is gone, or another process has
-    /// it. But if this process has learnt of a newer version meanwhile, by a claim that was answered late, that one counts.
-    fn withdraw(&mut self, surely: bool) {
+    /// The activity is not at the version that was expected, perhaps `surely`: it is gone, or another process has it. But if
+    /// this process has learnt of a newer version meanwhile, by a late reply to a claim, that one counts.
+    pub fn withdraw(&mut self, surely: bool) {
         let engine = Arc::clone(&self.engine);
         let (mut board, now_ms) = engine.board.lock();
         self.give_back_session(&mut board, now_ms);
@@ -130,6 +117,13 @@ impl ClaimGuard {
         }
         board.drop_claim(self.claim);
         self.kept = true;
+    }
+
+    /// The activity cannot be read: it leaves the board, and the next opening of the store tries it again.
+    pub fn quarantine(&mut self, why: &str) {
+        error!(key = %self.queued.key, why, "an activity cannot be read: it is set aside");
+        self.engine.meters.quarantined.increment(1);
+        self.withdraw(true);
     }
 
     fn give_back_session(&mut self, board: &mut Inner, now_ms: u64) {
@@ -178,100 +172,33 @@ fn take(engine: &Arc<Engine>, worker: &Worker, waiting: Option<&Waiting>) -> Opt
     })
 }
 
-/// Reads what is not in memory. `None` if the activity is gone.
-async fn prepare(engine: &Arc<Engine>, mut taken: ClaimGuard, worker: &Worker) -> Result<Option<Fetched>, Error> {
-    let mut took = None;
-    let opened = match &engine.shared {
-        None => open(engine, &taken.queued)
-            .await
-            .map(|item| item.map_or(Acquired::Unseen, Acquired::Ours)),
-        Some(shared) => {
-            if let (Some(session), Some(owner)) = (&taken.queued.activity.session, &worker.want.owner) {
-                match sessions::acquire(engine, session, owner, worker.session_ms).await? {
-                    Tenancy::Held => {}
-                    Tenancy::ClaimGuard => took = Some((Arc::clone(session), Arc::clone(owner))),
-                    // The board knows by now who holds it.
-                    Tenancy::Refused => {
-                        taken.session_before = None;
-                        return Ok(None);
-                    }
-                }
-            }
-            acquire::acquire(engine, shared, taken.order, &taken.queued, worker.lock).await
-        }
-    };
-    let item = match opened {
-        Ok(Acquired::Ours(item)) => item,
-        Ok(_) if engine.shared.is_none() => {
-            taken.put_off();
-            return Ok(None);
-        }
-        Ok(lost) => {
-            trace!(instance = %taken.queued.activity.instance, activity = taken.queued.activity.id, "activity not found as it was");
-            taken.withdraw(matches!(lost, Acquired::Lost));
-            return Ok(None);
-        }
-        Err(Error::Corrupt(why)) => {
-            error!(key = %taken.queued.key, why, "an activity cannot be read: it is set aside");
-            engine.meters.quarantined.increment(1);
-            taken.withdraw(true);
-            return Ok(None);
-        }
-        Err(other) => return Err(other),
-    };
-    let queued = &taken.queued;
-    if engine.shared.is_none() && (queued.old || queued.attempts > 1) {
-        match note(engine, taken.order, queued, &item).await {
-            Err(Error::Conflict { .. }) => {
-                taken.put_off();
-                return Ok(None);
-            }
-            outcome => outcome?,
-        }
-    }
+/// Hands out an activity that was claimed and read, with the session that was taken for it. `None` if the claim ran out
+/// meanwhile: another worker of this process may have the activity.
+pub fn hand_out(
+    engine: &Engine,
+    mut taken: ClaimGuard,
+    item: &WorkItem,
+    took: Option<(Arc<str>, Arc<str>)>,
+    lock: Duration,
+) -> Option<Fetched> {
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
-    // Reading may have taken longer than the lease. Whoever took the activity meanwhile has it.
     if !board.hold_task_again(taken.order, taken.claim) {
         drop(board);
-        return Ok(None);
+        return None;
     }
-    if !mutation::is(Mutation::LeaseFromFetchStart) {
-        board.extend(taken.claim, later(now_ms, worker.lock));
-    }
+    mutant!(LeaseFromFetchStart, {}, board.extend(taken.claim, later(now_ms, lock)));
     if let Some(claim) = board.claim(taken.claim) {
         claim.took = took;
     }
     taken.kept = true;
     drop(board);
     trace!(instance = %taken.queued.activity.instance, activity = taken.queued.activity.id, "activity handed out");
-    Ok(Some((
-        WorkItem::clone(&item),
+    Some((
+        WorkItem::clone(item),
         engine.board.token(taken.claim),
         taken.queued.attempts,
-    )))
-}
-
-/// The same where others see the claim: it is not left behind if the caller goes away.
-async fn see_through(engine: &Arc<Engine>, taken: ClaimGuard, worker: &Worker) -> Result<Option<Fetched>, Error> {
-    let give_back = |engine: Arc<Engine>, token: String| {
-        async move {
-            let id = engine.board.claim_of(&token);
-            let took = id.and_then(|id| engine.board.lock().0.claim(id)?.took.take());
-            super::abandon(&engine, &token, None, true).await?;
-            match took {
-                None => Ok(()),
-                Some((session, owner)) => {
-                    let gone = sessions::let_go(&engine, &session, &owner).await;
-                    gone.map_err(|e| from_store(OPERATION, &e))
-                }
-            }
-        }
-        .boxed()
-    };
-    let (owned, worker) = (Arc::clone(engine), worker.clone());
-    let fetch = async move { prepare(&owned, taken, &worker).await };
-    shared::see_through(engine, fetch, give_back).await
+    ))
 }
 
 /// The activity itself: from memory, or from the store if it is large.
@@ -286,31 +213,4 @@ pub async fn open(engine: &Engine, queued: &QueuedActivity) -> Result<Option<Arc
                 .map(|envelope| Arc::new(envelope.item)))
         }
     }
-}
-
-/// Writes the delivery count down: this activity may be the one that brings the process down.
-async fn note(engine: &Arc<Engine>, order: Order, queued: &QueuedActivity, item: &WorkItem) -> Result<(), Error> {
-    let place = Place {
-        lane: engine.lanes.work(queued.activity.tag.as_ref()),
-        order,
-        due_ms: queued.due_ms,
-    };
-    let draft = work::draft(queued.key.clone(), item, place, queued.attempts, None)?;
-    let ops = vec![Op::Replace(draft, queued.version.clone())];
-    let commit = Commit {
-        ops,
-        durability: note_durability(queued.old),
-        ..Commit::default()
-    };
-    let (engine, attempts) = (Arc::clone(engine), queued.attempts);
-    engine
-        .spawner
-        .shield(async move {
-            let committed = engine.commit(commit).await?;
-            if let Some(version) = written(&committed, 0) {
-                engine.board.lock().0.noted_task(order, attempts, version);
-            }
-            Ok(())
-        })
-        .await
 }

@@ -57,15 +57,10 @@ async fn remove(engine: &Arc<Engine>, instance: &str, by: &str) -> Result<()> {
 async fn deletion(engine: &Engine, instance: &str, by: &str) -> Result<Option<(Head, Version)>> {
     let is_marked = |(head, _): &(Head, Version)| head.deletion.as_ref().is_some_and(|mark| mark.by == by);
     let found = head_of(engine, instance).await?.filter(is_marked);
-    if found.is_some() || engine.shared.is_none() {
+    if found.is_some() || engine.mode.is_surely_absent(engine, Head::key(instance)).await? {
         return Ok(found);
     }
-    match engine.commit(Commit::new(vec![Op::Absent(Head::key(instance))])).await {
-        Ok(_) => Ok(None),
-        // What is read from now on is as new as this answer.
-        Err(Error::Conflict { .. }) => Ok(head_of(engine, instance).await?.filter(is_marked)),
-        Err(other) => Err(other),
-    }
+    Ok(head_of(engine, instance).await?.filter(is_marked))
 }
 
 /// Removes all there is; `false` if something came in between.

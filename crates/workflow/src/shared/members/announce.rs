@@ -1,8 +1,9 @@
-//! Announcing this process, meeting others, taking leave.
+//! Announcing this process, meeting others, leaving.
 
 use crate::engine::Engine;
 use crate::records::decode;
 use crate::records::member::{Member, Serves};
+use crate::shared::Shared;
 use perennial_store::{Commit, Error, Op, Record, Result};
 use std::sync::Arc;
 use tracing::debug;
@@ -10,11 +11,8 @@ use tracing::debug;
 /// How often a process announces itself.
 const EVERY_MS: u64 = 30_000;
 
-/// Announces this process, if it is time to; tells whether it was.
-pub async fn announce(engine: &Arc<Engine>) -> Result<bool> {
-    let Some(shared) = &engine.shared else {
-        return Ok(false);
-    };
+/// Announces this process, if it is time to; returns whether it was.
+pub async fn announce(engine: &Engine, shared: &Shared) -> Result<bool> {
     let now_ms = engine.clock.now_ms();
     let serves = {
         let state = shared.members.state.lock();
@@ -37,9 +35,8 @@ pub async fn announce(engine: &Arc<Engine>) -> Result<bool> {
     Ok(true)
 }
 
-/// Somebody has announced itself; or has not for so long that it is gone.
-pub async fn meet(engine: &Arc<Engine>, record: Record) -> Result<()> {
-    let Some(shared) = &engine.shared else { return Ok(()) };
+/// Another process has announced itself; or has not for so long that it is gone, and its record is removed.
+pub async fn meet(engine: &Engine, shared: &Shared, record: Record) -> Result<()> {
     let member: Member = decode(&record)?;
     if member.process == shared.owner {
         return Ok(());
@@ -53,20 +50,19 @@ pub async fn meet(engine: &Arc<Engine>, record: Record) -> Result<()> {
         .commit(Commit::new(vec![Op::Delete(record.key, record.version)]))
         .await
     {
-        // It lives, or somebody else was faster.
+        // It lives, or another process was faster.
         Ok(_) | Err(Error::Conflict { .. }) => Ok(()),
         Err(other) => Err(other),
     }
 }
 
-/// Lets the others know that this process does not work on the store any more.
-pub async fn leave(engine: &Engine) {
-    let Some(shared) = &engine.shared else { return };
+/// Removes the announcement: this process does not work on the store any more.
+pub async fn leave(engine: &Engine, shared: &Shared) {
     if shared.members.state.lock().said.take().is_none() {
         return;
     }
     let gone = Op::Remove(Member::key(&shared.owner));
     if let Err(error) = engine.commit(Commit::new(vec![gone])).await {
-        debug!(%error, "the others will notice by themselves that this process is gone");
+        debug!(%error, "the announcement could not be removed: other processes will notice that this one is gone");
     }
 }

@@ -69,7 +69,11 @@ fn shares(record: impl Fn(u64) -> Record) -> [usize; 4] {
     for n in 0..300 {
         let record = record(n);
         let takes: Vec<usize> = (0..4)
-            .filter(|at| all[*at].left_until(names[*at], &record, None, false, NOW_MS).is_none())
+            .filter(|at| {
+                all[*at]
+                    .deferred_until(names[*at], &record, None, false, NOW_MS)
+                    .is_none()
+            })
             .collect();
         assert_eq!(takes.len(), 1, "{record:?}");
         shares[takes[0]] += 1;
@@ -94,13 +98,13 @@ fn what_is_still_there_after_a_moment_may_be_taken() {
     let names = ["a", "b"];
     let all = everybody(&names, &[lanes::TURN]);
     let (theirs, me) = (message("i", "b"), &all[0]);
-    let first = me.left_until("a", &theirs, None, false, NOW_MS).unwrap();
+    let first = me.deferred_until("a", &theirs, None, false, NOW_MS).unwrap();
     assert!((NOW_MS + DEFER_MS..=NOW_MS + MOST * DEFER_MS).contains(&first));
-    assert_eq!(me.left_until("a", &theirs, None, false, first - 1), Some(first));
-    assert_eq!(me.left_until("a", &theirs, None, false, first), None);
-    let more = me.left_until("a", &theirs, None, true, first);
+    assert_eq!(me.deferred_until("a", &theirs, None, false, first - 1), Some(first));
+    assert_eq!(me.deferred_until("a", &theirs, None, false, first), None);
+    let more = me.deferred_until("a", &theirs, None, true, first);
     assert_eq!(more, Some(NOW_MS + BACKLOG_MS), "there is enough to do");
-    let before = me.left_until("a", &theirs, None, false, NOW_MS - 60_000).unwrap();
+    let before = me.deferred_until("a", &theirs, None, false, NOW_MS - 60_000).unwrap();
     assert!(
         before < NOW_MS,
         "the clock was put back, and the wait is no longer by that"
@@ -114,24 +118,30 @@ fn nothing_is_left_to_who_cannot_do_it_or_is_gone() {
         unreachable!()
     };
     assert_eq!(
-        me.left_until("a", &message("i", "b"), None, false, NOW_MS),
+        me.deferred_until("a", &message("i", "b"), None, false, NOW_MS),
         None,
         "no turns"
     );
     let [me, _] = &everybody(&names, &[lanes::TURN])[..] else {
         unreachable!()
     };
-    assert!(me.left_until("a", &message("i", "b"), None, false, NOW_MS).is_some());
+    assert!(
+        me.deferred_until("a", &message("i", "b"), None, false, NOW_MS)
+            .is_some()
+    );
     assert_eq!(
-        me.left_until("a", &message("j", "b"), None, false, NOW_MS + LIFE_MS),
+        me.deferred_until("a", &message("j", "b"), None, false, NOW_MS + LIFE_MS),
         None,
         "it is silent"
     );
     me.met_all();
-    assert!(me.left_until("a", &message("k", "b"), None, false, NOW_MS).is_some());
+    assert!(
+        me.deferred_until("a", &message("k", "b"), None, false, NOW_MS)
+            .is_some()
+    );
     me.met_all();
     assert_eq!(
-        me.left_until("a", &message("l", "b"), None, false, NOW_MS),
+        me.deferred_until("a", &message("l", "b"), None, false, NOW_MS),
         None,
         "nobody met it"
     );
@@ -181,7 +191,7 @@ fn activities_of_a_session_are_all_the_same_processs() {
         let record = activity(order);
         let takes = |at: &usize| {
             all[*at]
-                .left_until(names[*at], &record, Some(session), false, NOW_MS)
+                .deferred_until(names[*at], &record, Some(session), false, NOW_MS)
                 .is_none()
         };
         (0..4).filter(takes).collect::<Vec<usize>>()

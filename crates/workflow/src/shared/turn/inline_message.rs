@@ -1,13 +1,13 @@
-//! Messages in heads, where many processes share the store.
+//! Messages inlined in heads, where many processes share the store.
 //!
 //! A commit that brings a message and claims the instance for it writes the head anyway. If the message is small it goes
-//! into the head, and the turn that consumes it writes it out of the head again: neither costs a record. It is there for
-//! that turn alone. Whoever writes the head for another reason takes it out, and then it has a record as all messages have.
-//! If the process dies, the head stands where messages stand from the end of its lease on.
+//! into the head, and the turn that consumes it writes the head without it: neither costs a record. It is there for that
+//! turn alone. Every other write of the head takes it out, and then it has a record as all messages have. If the process
+//! dies, the head itself is due as a message from the end of its lease on.
 
 use crate::board::{Handed, QueuedMessage};
 use crate::engine::Engine;
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::records::head::{Head, InlineMessage};
 use crate::records::{instance_of, message};
 use crate::send::slot_of;
@@ -24,7 +24,8 @@ pub struct TakenOut {
 
 /// Takes the message out of a head, if there is one.
 pub fn take_out(engine: &Engine, instance: &str, head: &mut Head) -> Result<Option<TakenOut>> {
-    let Some(inline) = head.inline.take().filter(|_| !mutation::is(Mutation::LoseInline)) else {
+    let inline = head.inline.take();
+    let Some(inline) = mutant!(LoseInline, None, inline) else {
         return Ok(None);
     };
     let order = Order(inline.order);
@@ -32,7 +33,7 @@ pub fn take_out(engine: &Engine, instance: &str, head: &mut Head) -> Result<Opti
     Ok(Some(TakenOut { order, create }))
 }
 
-/// Takes a message that was handed out, out of its head, to be ready at another time.
+/// Takes a message that was handed out out of its head, to be due at another time.
 pub fn put_off(
     engine: &Engine,
     instance: &str,
@@ -65,8 +66,8 @@ pub fn left(head: &Head, handed: &[Handed]) -> Option<Arc<InlineMessage>> {
     head.inline.clone().filter(|inline| !is_handed(inline))
 }
 
-/// Whether those messages that were in the head, as far as is known here, are in this one. One that is not may long have been
-/// consumed by others.
+/// Whether the messages that this process knows as inlined are in this head. One that is not may long have been consumed by
+/// another process.
 pub fn are_there(head: Option<&Head>, queued_messages: &[(Order, QueuedMessage)]) -> bool {
     let there = head.and_then(|head| head.inline.as_ref()).map(|inline| inline.order);
     let mut inline = queued_messages.iter().filter(|(_, queued)| queued.inline);
@@ -79,7 +80,7 @@ pub async fn commit(engine: &Engine, instance: &Arc<str>, head: Op, out: Option<
         return engine.commit(Commit::new(vec![head])).await;
     };
     let committed = match engine.commit(Commit::new(vec![head.clone(), create])).await {
-        // Its sender, who did not know what had become of it, has stored it once more.
+        // Its sender, whose reply was lost, has stored it once more.
         Err(Error::Conflict { op: 1, .. }) => engine.commit(Commit::new(vec![head])).await?,
         outcome => outcome?,
     };
@@ -87,7 +88,7 @@ pub async fn commit(engine: &Engine, instance: &Arc<str>, head: Op, out: Option<
     Ok(committed)
 }
 
-/// A message is in its head no more: it has a record of this version, or of one that is not known.
+/// A message is not in its head any more: it has a record of this version, or of an unknown one.
 fn has_record(engine: &Engine, instance: &Arc<str>, order: Order, version: Option<&Version>) {
     let (mut board, _) = engine.board.lock();
     match version {
@@ -100,7 +101,7 @@ fn has_record(engine: &Engine, instance: &Arc<str>, order: Order, version: Optio
     }
 }
 
-/// Takes the message out of a head whose process is gone; tells whether that was done.
+/// Takes the message out of a head whose process is gone; returns whether that was done.
 pub async fn set_free(engine: &Engine, record: Record, mut head: Head) -> Result<bool> {
     let now_ms = engine.clock.now_ms();
     let is_held = head.lease.as_ref().is_some_and(|lease| lease.until_ms > now_ms);
@@ -111,7 +112,7 @@ pub async fn set_free(engine: &Engine, record: Record, mut head: Head) -> Result
     let Some(out) = take_out(engine, &instance, &mut head)? else {
         return Ok(false);
     };
-    // The lease stays as it is: for others it may not be over yet.
+    // The lease stays as it is: by another clock it may not be over yet.
     let op = if head.is_nothing() {
         Op::Delete(record.key.clone(), record.version)
     } else {
@@ -120,7 +121,7 @@ pub async fn set_free(engine: &Engine, record: Record, mut head: Head) -> Result
     engine.cache.forget(&instance, slot_of(&instance));
     match commit(engine, &instance, op, Some(out)).await {
         Ok(_) => Ok(true),
-        // Somebody else was faster.
+        // Another process was faster.
         Err(Error::Conflict { .. }) => Ok(false),
         Err(other) => Err(other),
     }

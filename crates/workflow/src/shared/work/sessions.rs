@@ -4,13 +4,14 @@ use crate::engine::{Engine, later, millis};
 use crate::queued::written;
 use crate::records::decode;
 use crate::records::session::Session;
+use crate::shared::Shared;
 use perennial_store::{Commit, Error, Op, Record, Result, Version};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// How often a session is tried for when its record is not what it was thought to be.
+/// How often a session is tried for when its record is not what was expected.
 const TRIES: usize = 8;
 
 /// The sessions whose records this process wrote last.
@@ -22,16 +23,19 @@ pub enum Tenancy {
     /// The worker held it before.
     Held,
     /// The worker has just taken it.
-    ClaimGuard,
+    Taken,
     /// Another worker holds it.
     Refused,
 }
 
-/// Makes sure that a worker holds a session for all to see; if another one does, the board learns of it.
-pub async fn acquire(engine: &Engine, session: &Arc<str>, owner: &Arc<str>, lock_ms: u64) -> Result<Tenancy> {
-    let Some(shared) = &engine.shared else {
-        return Ok(Tenancy::Held);
-    };
+/// Makes sure that a worker holds a session in the store; if another one does, the board learns of it.
+pub async fn acquire(
+    engine: &Engine,
+    shared: &Shared,
+    session: &Arc<str>,
+    owner: &Arc<str>,
+    lock_ms: u64,
+) -> Result<Tenancy> {
     let mut held = shared.sessions.lock().await;
     let mut known = held.get(session).cloned();
     for _ in 0..TRIES {
@@ -58,7 +62,7 @@ pub async fn acquire(engine: &Engine, session: &Arc<str>, owner: &Arc<str>, lock
         match write(engine, session, &next, known.map(|(_, version)| version)).await? {
             Some(version) => {
                 held.insert(Arc::clone(session), (next, version));
-                return Ok(if before { Tenancy::Held } else { Tenancy::ClaimGuard });
+                return Ok(if before { Tenancy::Held } else { Tenancy::Taken });
             }
             None => known = read(engine, session).await?,
         }
@@ -66,11 +70,8 @@ pub async fn acquire(engine: &Engine, session: &Arc<str>, owner: &Arc<str>, lock
     Ok(Tenancy::Refused)
 }
 
-/// Lets go of a session that a worker took and has no use for.
-pub async fn let_go(engine: &Engine, session: &Arc<str>, owner: &Arc<str>) -> Result<()> {
-    let Some(shared) = &engine.shared else {
-        return Ok(());
-    };
+/// Releases a session that a worker took and has no use for.
+pub async fn release(engine: &Engine, shared: &Shared, session: &Arc<str>, owner: &Arc<str>) -> Result<()> {
     let mut held = shared.sessions.lock().await;
     if held.get(session).is_none_or(|(there, _)| there.owner != *owner) {
         return Ok(());
@@ -90,7 +91,7 @@ async fn write(engine: &Engine, id: &str, session: &Session, version: Option<Ver
         Some(version) => Op::Replace(draft, version),
     };
     match engine.commit(Commit::new(vec![op])).await {
-        // If somebody has written over it since, that one holds it.
+        // If another process has overwritten it since, that one holds it.
         Ok(committed) => Ok(written(&committed, 0)),
         Err(Error::Conflict { .. }) => Ok(None),
         Err(other) => Err(other),
@@ -105,10 +106,13 @@ async fn read(engine: &Engine, session: &str) -> Result<Option<(Session, Version
 }
 
 /// Extends the sessions of these workers that were used within `idle`; returns how many.
-pub async fn renew(engine: &Engine, owners: &[&str], extend: Duration, idle: Duration) -> Result<usize> {
-    let Some(shared) = &engine.shared else {
-        return Ok(0);
-    };
+pub async fn renew(
+    engine: &Engine,
+    shared: &Shared,
+    owners: &[&str],
+    extend: Duration,
+    idle: Duration,
+) -> Result<usize> {
     let due = {
         let (mut board, now_ms) = engine.board.lock();
         board.sessions().used_lately(owners, millis(idle), now_ms)
@@ -137,12 +141,9 @@ pub async fn renew(engine: &Engine, owners: &[&str], extend: Duration, idle: Dur
     Ok(renewed)
 }
 
-/// Removes the records of sessions that nobody holds and nothing waits for, as far as this process wrote them; returns how
-/// many.
-pub async fn clean_up(engine: &Engine) -> Result<usize> {
-    let Some(shared) = &engine.shared else {
-        return Ok(0);
-    };
+/// Removes the records of sessions that no worker holds and nothing waits for, as far as this process wrote them; returns
+/// how many.
+pub async fn clean_up(engine: &Engine, shared: &Shared) -> Result<usize> {
     let gone = {
         let (mut board, now_ms) = engine.board.lock();
         board.sessions().clean_up(now_ms)
@@ -159,13 +160,13 @@ pub async fn clean_up(engine: &Engine) -> Result<usize> {
 async fn remove(engine: &Engine, session: &str, version: Version) -> Result<()> {
     let op = Op::Delete(Session::key(session), version);
     match engine.commit(Commit::new(vec![op])).await {
-        // Whoever changed it since holds it.
+        // The process that changed it since holds it.
         Ok(_) | Err(Error::Conflict { .. }) => Ok(()),
         Err(other) => Err(other),
     }
 }
 
-/// Removes a session's record whose time is long over.
+/// Removes the record of a session that ended long ago.
 pub async fn forget(engine: &Engine, record: Record) -> Result<()> {
     match engine
         .commit(Commit::new(vec![Op::Delete(record.key, record.version)]))

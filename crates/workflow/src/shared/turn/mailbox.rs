@@ -12,64 +12,91 @@ use crate::redo::messages_per_turn;
 use crate::send::slot_of;
 use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::WorkItem;
-use perennial_store::{Commit, Committed, Error, Op, Order, Place, Record, Result, ScanQuery, Version};
+use perennial_store::{Commit, Committed, Error, Lane, Op, Order, Place, Record, Result, ScanQuery, Version};
 use std::sync::Arc;
 
 const PAGE: usize = 100;
 
+/// A message as it was read.
+type Read = (Order, QueuedMessage, WorkItem);
+
+/// What a scan of an instance's messages has found so far.
+#[derive(Default)]
+struct Scanned {
+    /// Every message, for the board.
+    all: Vec<(Order, QueuedMessage)>,
+    /// Those that are ready, as many as one turn may consume, in order of arrival.
+    ready: Vec<(Order, QueuedMessage)>,
+    items: Vec<WorkItem>,
+    /// Those that are ready and parked, and must wait for the next turn.
+    left: Vec<Read>,
+    /// Where the scan has stopped, if it has not seen all.
+    until: Option<Order>,
+}
+
+impl Scanned {
+    fn add(&mut self, (order, queued, item): Read, lane: &Lane, most: usize, now_ms: u64) {
+        self.until = Some(order);
+        let is_ready = queued.due_ms <= now_ms;
+        self.all.push((order, queued.clone()));
+        if is_ready && self.ready.len() < most {
+            self.ready.push((order, queued));
+            self.items.push(item);
+        } else if is_ready && *lane == lanes::PARKED {
+            self.left.push((order, queued, item));
+        }
+    }
+}
+
 /// Reads the messages of an instance that are ready, in order of arrival, as many as one turn may consume. The board
 /// learns of all that were read. If some are `parked`, those that must wait for the next turn come back into the queue.
-/// There are none if the claim for which they are read has run out meanwhile: the answer is old by then.
+/// There are none if the claim for which they are read has run out meanwhile: the result is old by then.
 pub async fn read(
     engine: &Engine,
     instance: &Arc<str>,
     claim: ClaimId,
     parked: bool,
 ) -> Result<(Vec<(Order, QueuedMessage)>, Vec<WorkItem>)> {
-    // What comes while the store is asked may not be in its answer.
+    // What comes while the store is read may not be in the result.
     let before = engine.board.lock().0.orders(instance);
-    let most = messages_per_turn(engine.store.limits().ops_per_commit);
-    let now_ms = engine.clock.now_ms();
-    let mut query = ScanQuery::under(partition(instance), message::root(), PAGE);
-    let (mut all, mut ready, mut items, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut until = None;
-    loop {
-        let page = engine.store.scan(&query).await?;
-        for record in page.records {
-            let lane = record.place.as_ref().map_or(lanes::PARKED, |place| place.lane.clone());
-            let Some((order, queued, item)) = understand(engine, record).await? else {
-                continue;
-            };
-            until = Some(order);
-            if queued.due_ms <= now_ms && ready.len() < most {
-                ready.push((order, queued.clone()));
-                items.push(item);
-            } else if queued.due_ms <= now_ms && lane == lanes::PARKED {
-                left.push((order, queued.clone(), item));
-            }
-            all.push((order, queued));
-        }
-        match page.next {
-            Some(next) if ready.len() < most || parked => query.after = Some(next),
-            Some(_) => break,
-            None => {
-                until = None;
-                break;
-            }
-        }
-    }
-    unpark(engine, instance, left).await?;
+    let scanned = scan(engine, instance, parked).await?;
+    unpark(engine, instance, scanned.left).await?;
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
     if !board.is_held_by(instance, claim) {
         return Ok(Default::default());
     }
-    board.restock(instance, &all, &before, until, now_ms);
-    Ok((ready, items))
+    board.restock(instance, &scanned.all, &before, scanned.until, now_ms);
+    Ok((scanned.ready, scanned.items))
+}
+
+/// Scans the messages of an instance until a turn has enough; if some are `parked`, to the end.
+async fn scan(engine: &Engine, instance: &str, parked: bool) -> Result<Scanned> {
+    let most = messages_per_turn(engine.store.limits().ops_per_commit);
+    let now_ms = engine.clock.now_ms();
+    let mut query = ScanQuery::under(partition(instance), message::root(), PAGE);
+    let mut scanned = Scanned::default();
+    loop {
+        let page = engine.store.scan(&query).await?;
+        for record in page.records {
+            let lane = record.place.as_ref().map_or(lanes::PARKED, |place| place.lane.clone());
+            if let Some(read) = decode(engine, record).await? {
+                scanned.add(read, &lane, most, now_ms);
+            }
+        }
+        match page.next {
+            Some(next) if scanned.ready.len() < most || parked => query.after = Some(next),
+            Some(_) => return Ok(scanned),
+            None => {
+                scanned.until = None;
+                return Ok(scanned);
+            }
+        }
+    }
 }
 
 /// Puts messages back into the queue.
-async fn unpark(engine: &Engine, instance: &Arc<str>, left: Vec<(Order, QueuedMessage, WorkItem)>) -> Result<()> {
+async fn unpark(engine: &Engine, instance: &Arc<str>, left: Vec<Read>) -> Result<()> {
     for batch in left.chunks(engine.store.limits().ops_per_commit.min(PAGE)) {
         let mut ops = Vec::with_capacity(batch.len());
         for (order, queued, item) in batch {
@@ -88,7 +115,7 @@ async fn unpark(engine: &Engine, instance: &Arc<str>, left: Vec<(Order, QueuedMe
 }
 
 /// Reads a record; one that cannot be read is set aside.
-async fn understand(engine: &Engine, record: Record) -> Result<Option<(Order, QueuedMessage, WorkItem)>> {
+async fn decode(engine: &Engine, record: Record) -> Result<Option<Read>> {
     let Some(place) = record.place.clone().filter(|_| !tomb::is_tomb(&record)) else {
         return Ok(None);
     };
@@ -97,7 +124,7 @@ async fn understand(engine: &Engine, record: Record) -> Result<Option<(Order, Qu
         Err(why @ Error::Corrupt(_)) => {
             if place.lane.name != recover::QUARANTINE {
                 match recover::quarantine(engine, record, place, lanes::TURN, &why).await {
-                    // Somebody else was faster.
+                    // Another process was faster.
                     Ok(()) | Err(Error::Conflict { .. }) => {}
                     Err(other) => return Err(other),
                 }
@@ -107,14 +134,14 @@ async fn understand(engine: &Engine, record: Record) -> Result<Option<(Order, Qu
         Err(other) => return Err(other),
     };
     let bytes = record.body.len();
-    // What this process knows of the intent is worth more than what the message tells.
+    // What this process knows of the intent is newer than what the message says.
     let known = engine
         .board
         .lock()
         .0
         .origin(instance_of(&record.key.partition), place.order, &record.key.id);
-    let told = envelope.from.map(|from| Arc::new(Origin::new(from, Fate::Unknown)));
-    let from = known.or(told);
+    let stored = envelope.from.map(|from| Arc::new(Origin::new(from, Fate::Unknown)));
+    let from = known.or(stored);
     let queued = QueuedMessage {
         id: record.key.id,
         version: record.version,
@@ -132,7 +159,7 @@ async fn understand(engine: &Engine, record: Record) -> Result<Option<(Order, Qu
     Ok(Some((place.order, queued, envelope.item)))
 }
 
-/// Removes messages that were recently_consumed before, and gives the claim back that was made for them.
+/// Removes messages that were consumed before, and gives the claim back that was made for them.
 pub async fn discard(
     engine: &Engine,
     instance: &Arc<str>,
@@ -155,9 +182,9 @@ pub async fn discard(
     forget(engine, instance, queued_messages, committed)
 }
 
-/// Messages to an instance that does not exist, and that no start is among: those for its lanes are dropped, others
-/// wait where nobody looks until a start comes; the head says so, and stays. `blank` is the version of the head that claims
-/// the instance.
+/// Messages to an instance that does not exist, without a start among them: those for its queues are dropped, others are
+/// parked, where no poll finds them, until a start comes; the head says so, and stays. `blank` is the version of the head
+/// that claims the instance.
 pub async fn orphan(
     engine: &Engine,
     instance: &Arc<str>,
@@ -197,7 +224,7 @@ pub async fn orphan(
     forget(engine, instance, queued_messages, committed)
 }
 
-/// These messages are gone from where they were. After a conflict somebody else has taken over, and knows what became of
+/// These messages are gone from where they were. After a conflict another process has taken over, and knows what became of
 /// them.
 fn forget(
     engine: &Engine,

@@ -1,7 +1,7 @@
-//! Claims on instances that are not there.
+//! Leases on instances that do not exist.
 //!
-//! A message that was recently_consumed of may be gone, and its instance too, before it is claimed: then the claim makes a head of
-//! nothing. Whoever made it takes it back; if that process dies before, it is a chore of all.
+//! A message that a poll returned may be gone, and its instance too, before it is claimed: then the claim creates a head of
+//! nothing. The process that made it removes it; if that one dies first, it is a chore for any process.
 
 use crate::engine::Engine;
 use crate::records::head::{Head, PhantomLease};
@@ -20,7 +20,7 @@ pub fn note(engine: &Engine, head: &mut Head) {
     }
 }
 
-/// Removes a head of nothing whose process is gone; if there are messages after all, somebody will claim them.
+/// Removes a head of nothing whose process is gone; if there are messages after all, a dispatcher will claim them.
 pub async fn forget(engine: &Engine, record: Record) -> Result<()> {
     let mut head: Head = decode(&record)?;
     let now_ms = engine.clock.now_ms();
@@ -38,7 +38,7 @@ pub async fn forget(engine: &Engine, record: Record) -> Result<()> {
     let instance = instance_of(&record.key.partition);
     engine.cache.forget(instance, slot_of(instance));
     match engine.commit(Commit::new(vec![op])).await {
-        // Somebody has claimed it.
+        // A process has claimed it.
         Ok(_) | Err(Error::Conflict { .. }) => Ok(()),
         Err(other) => Err(other),
     }

@@ -1,13 +1,13 @@
-//! Claiming the next activity of an instance by the commit that ends the one before: its worker will be back at once.
+//! Claiming the next activity of an instance in the commit that ends the one before: its worker will be back at once.
 
 use crate::board::{Body, QueuedActivity};
 use crate::engine::Engine;
 use crate::records::work;
-use crate::shared;
+use crate::shared::{Shared, until};
 use perennial_store::{Op, Order, Place, Result, Version};
 use std::sync::Arc;
 
-/// An activity that a commit may claim on the side; nobody here may take it until that is known.
+/// An activity that a commit may claim on the side; no worker here may take it until that is known.
 pub struct Next {
     engine: Arc<Engine>,
     order: Order,
@@ -18,10 +18,10 @@ pub struct Next {
 
 impl Next {
     /// The next activity of the same instance that the worker of `done` can have, and the operation that claims it.
-    pub fn of(engine: &Arc<Engine>, done: &QueuedActivity) -> Result<Option<(Self, Op)>> {
-        let Some(shared) = engine.shared.as_ref().filter(|shared| !shared.work_lock().is_zero()) else {
+    pub fn of(engine: &Arc<Engine>, shared: &Shared, done: &QueuedActivity) -> Result<Option<(Self, Op)>> {
+        if shared.work_lock().is_zero() {
             return Ok(None);
-        };
+        }
         let now_ms = engine.clock.now_ms();
         let Some((order, queued)) = engine.board.lock().0.set_next_aside(&done.activity) else {
             return Ok(None);
@@ -29,7 +29,7 @@ impl Next {
         let next = Self {
             engine: Arc::clone(engine),
             order,
-            until_ms: shared::until(now_ms, shared.work_lock()),
+            until_ms: until(now_ms, shared.work_lock()),
             attempts: queued.attempts + 1,
             claimed: None,
         };
@@ -45,7 +45,7 @@ impl Next {
         Ok(Some((next, Op::Replace(draft, queued.version))))
     }
 
-    /// It is known whether the commit has claimed it.
+    /// The commit has, or has not, claimed it.
     pub fn resolve(mut self, claimed: Option<Version>) {
         self.claimed = claimed;
     }

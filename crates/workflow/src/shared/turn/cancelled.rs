@@ -1,14 +1,14 @@
-//! The records of activities that a turn cancels, where others may have queued some of them.
+//! The records of activities that a turn cancels, where other processes may have queued some of them.
 
-use super::ack::Turn;
 use crate::engine::Engine;
 use crate::instance;
 use crate::records::{partition, work};
+use crate::turn::Turn;
 use futures::future::try_join_all;
 use perennial_store::{Key, Order, Record, Result, ScanQuery};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// From so many activities of one execution on, all that it has are looked through.
+/// From this many activities of one execution on, one scan of all that it has replaces a scan for each.
 const MANY: usize = 5;
 
 /// The records of activities that a turn cancels, wherever they were queued.

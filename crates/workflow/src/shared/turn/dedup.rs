@@ -1,12 +1,11 @@
-//! Which messages of clients an instance has consumed lately, where many processes share the store.
+//! Deduplication of clients' messages, where many processes share the store.
 //!
 //! A client whose reply was lost looks for its message. If that is gone, it was consumed or never stored; the client cannot
-//! tell, and stores it again under the same id. The head says that it was recently_consumed, and it is not recently_consumed twice. What comes
-//! through an outbox has tombstones for that, and a second start, result or cancellation changes nothing.
+//! tell which, and stores it again under the same id. The head lists what was consumed recently, so it is not consumed twice.
+//! What comes through an outbox has tombstones for that, and a second start, result or cancellation changes nothing.
 
 use crate::board::{Handed, MessageKind};
-use crate::engine::Engine;
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::order::arrived_ms;
 use crate::records::head::Head;
 use crate::records::message;
@@ -14,35 +13,33 @@ use perennial_store::{Order, RecordId};
 
 /// How long a message is remembered after it was sent: longer than any client tries.
 const REMEMBERED_MS: u64 = 120_000;
-/// How many are at most, so that the head stays small.
+/// How many at most, so that the head stays small.
 const MOST: usize = 32;
 
-/// What the head says of a message: its order, and who sent it.
+/// The entry of a message in the head: its order and its sender.
 fn text(id: &RecordId) -> String {
     id.below(&message::root()).unwrap_or_default().replace('/', "-")
 }
 
-fn must_be_heard_once(sort: MessageKind) -> bool {
+fn must_be_consumed_once(sort: MessageKind) -> bool {
     matches!(sort, MessageKind::Queue | MessageKind::Event)
 }
 
-/// Whether a message has been consumed before, by what the head of its instance says.
+/// Whether the head says that a message was consumed before.
 pub fn was_consumed(head: &Head, id: &RecordId) -> bool {
     !head.recently_consumed.is_empty() && head.recently_consumed.contains(&text(id))
 }
 
-/// A turn has consumed these messages.
-pub fn remember(engine: &Engine, head: &mut Head, handed: &[Handed], now_ms: u64) {
-    if engine.shared.is_none() || mutation::is(Mutation::ForgetConsumed) {
-        return;
-    }
+/// Notes in the head that a turn has consumed these messages.
+pub fn note_consumed(head: &mut Head, handed: &[Handed], now_ms: u64) {
+    mutant!(ForgetConsumed, return);
     let is_recent = |order: Order| arrived_ms(order).saturating_add(REMEMBERED_MS) > now_ms;
     head.recently_consumed
         .retain(|text| order_of(text).is_some_and(is_recent));
-    let recently_consumed = handed
+    let consumed = handed
         .iter()
-        .filter(|handed| must_be_heard_once(handed.sort) && handed.origin.is_none() && is_recent(handed.order));
-    let new = recently_consumed.map(|handed| text(&handed.id));
+        .filter(|handed| must_be_consumed_once(handed.sort) && handed.origin.is_none() && is_recent(handed.order));
+    let new = consumed.map(|handed| text(&handed.id));
     let new: Vec<String> = new.filter(|text| !head.recently_consumed.contains(text)).collect();
     head.recently_consumed.extend(new);
     let too_many = head.recently_consumed.len().saturating_sub(MOST);

@@ -1,9 +1,9 @@
 //! Claiming an activity where many processes share the store: a conditional write to its record, which hides it from
-//! others until the lease ends.
+//! other processes until the lease ends.
 
 use crate::board::{Body, QueuedActivity};
 use crate::engine::Engine;
-use crate::mutation::{self, Mutation};
+use crate::mutation::mutant;
 use crate::queued::written;
 use crate::records::envelope::Envelope;
 use crate::records::work;
@@ -17,16 +17,16 @@ use std::time::Duration;
 pub enum Acquired {
     /// It is ours.
     Ours(Arc<WorkItem>),
-    /// It is not at the version that it was thought to be at: it is gone, or another process has it.
+    /// It is not at the version that was expected: it is gone, or another process has it.
     Lost,
-    /// It was not found at that version, by an answer that may be older than what told of it.
+    /// It was not found at that version, by a read that may be older than the poll that returned it.
     Unseen,
 }
 
 /// Claims an activity and reads it.
 pub async fn acquire(
     engine: &Arc<Engine>,
-    shared: &Shared,
+    shared: &Arc<Shared>,
     order: Order,
     queued: &QueuedActivity,
     lock: Duration,
@@ -39,8 +39,9 @@ pub async fn acquire(
             Some(record) => (Arc::new(Envelope::open(&record)?.item), record.version),
         },
     };
-    // Reading may have taken so long that the lease of a claim in advance is over.
-    if shared::lasts(queued.reserved_ms, engine.clock.now_ms(), lock) || mutation::is(Mutation::KeepClaimsHere) {
+    // Reading may have taken so long that the lease of a claim made in advance is over.
+    let is_claimed = shared::lasts(queued.reserved_ms, engine.clock.now_ms(), lock);
+    if mutant!(KeepClaimsHere, true, is_claimed) {
         return Ok(Acquired::Ours(item));
     }
     let (mut version, mut extra_ms) = (version, 0);
@@ -51,21 +52,22 @@ pub async fn acquire(
         let Some(claimed) = claimed else {
             return Ok(Acquired::Lost);
         };
-        // The answer may have come so late that the lease would end too early.
-        if shared::lasts(until_ms, engine.clock.now_ms(), lock) || mutation::is(Mutation::LeaseFromFetchStart) {
+        // The reply may have come so late that the lease would end too early.
+        let is_good = shared::lasts(until_ms, engine.clock.now_ms(), lock);
+        if mutant!(LeaseFromFetchStart, true, is_good) {
             return Ok(Acquired::Ours(item));
         }
         version = claimed;
-        // What is large takes long to write: next time there is room for that.
+        // What is large takes long to write: the next lease allows for that.
         extra_ms = engine.clock.now_ms().saturating_sub(began_ms).saturating_mul(2);
     }
 }
 
-/// Writes an activity's record again: due at another time, delivered so many times. `None` if it is not at this version.
+/// Writes an activity's record again, with this due time and delivery count. `None` if it is not at this version.
 #[allow(clippy::too_many_arguments)]
 pub async fn write(
     engine: &Arc<Engine>,
-    shared: &Shared,
+    shared: &Arc<Shared>,
     order: Order,
     queued: &QueuedActivity,
     item: &WorkItem,
@@ -79,14 +81,10 @@ pub async fn write(
         due_ms,
     };
     let draft = work::draft(queued.key.clone(), item, place, attempts, Some(&shared.owner))?;
-    let op = if mutation::is(Mutation::IgnoreLease) {
-        Op::Put(draft)
-    } else {
-        Op::Replace(draft, version)
-    };
-    match batcher::commit(engine, vec![op], Vec::new()).await {
+    let op = Op::Replace(draft, version);
+    match batcher::commit(engine, shared, vec![op], Vec::new()).await {
         Ok(joined) => {
-            // If somebody has written over it since, that one has it.
+            // If another process has overwritten it since, that one has it.
             let version = written(&joined.versions, 0);
             if let Some(version) = &version {
                 engine.board.lock().0.noted_task(order, attempts, version.clone());

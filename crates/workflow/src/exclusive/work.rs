@@ -1,0 +1,104 @@
+//! Activities: a claim in memory needs a read, at most.
+
+use crate::board::{ClaimId, QueuedActivity};
+use crate::engine::Engine;
+use crate::outbox;
+use crate::queued::{NewMessage, note_durability, written};
+use crate::records::{message, work as record};
+use crate::work::{ClaimGuard, Done, Fetched, Worker, hand_out, open};
+use duroxide::providers::{ProviderError, WorkItem};
+use perennial_store::{Commit, Error, Op, Order, Place, Result};
+use std::sync::Arc;
+
+/// Reads the activity that a worker has taken, and hands it out.
+pub async fn acquire(engine: &Arc<Engine>, mut taken: ClaimGuard, worker: &Worker) -> Result<Option<Fetched>> {
+    let item = match open(engine, &taken.queued).await {
+        Ok(Some(item)) => item,
+        Ok(None) => {
+            taken.put_off();
+            return Ok(None);
+        }
+        Err(Error::Corrupt(why)) => {
+            taken.quarantine(&why);
+            return Ok(None);
+        }
+        Err(other) => return Err(other),
+    };
+    if taken.queued.old || taken.queued.attempts > 1 {
+        match note(engine, taken.order, &taken.queued, &item).await {
+            Err(Error::Conflict { .. }) => {
+                taken.put_off();
+                return Ok(None);
+            }
+            outcome => outcome?,
+        }
+    }
+    Ok(hand_out(engine, taken, &item, None, worker.lock))
+}
+
+/// Writes the delivery count: this activity may be the one that crashes the process.
+async fn note(engine: &Arc<Engine>, order: Order, queued: &QueuedActivity, item: &WorkItem) -> Result<()> {
+    let place = Place {
+        lane: engine.lanes.work(queued.activity.tag.as_ref()),
+        order,
+        due_ms: queued.due_ms,
+    };
+    let draft = record::draft(queued.key.clone(), item, place, queued.attempts, None)?;
+    let ops = vec![Op::Replace(draft, queued.version.clone())];
+    let commit = Commit {
+        ops,
+        durability: note_durability(queued.old),
+        ..Commit::default()
+    };
+    let (engine, attempts) = (Arc::clone(engine), queued.attempts);
+    engine
+        .spawner
+        .shield(async move {
+            let committed = engine.commit(commit).await?;
+            if let Some(version) = written(&committed, 0) {
+                engine.board.lock().0.noted_task(order, attempts, version);
+            }
+            Ok(())
+        })
+        .await
+}
+
+/// Ends an activity and sends its result.
+pub async fn finish(engine: &Arc<Engine>, done: Done, result: Option<(NewMessage, Op)>) -> Result<(), ProviderError> {
+    let ending = done.ending(engine, result);
+    // The claim may go before the result is on the board, if a turn cancels the activity. A deletion must wait all the same.
+    let arriving = ending
+        .result
+        .iter()
+        .map(|result| Arc::clone(&result.instance))
+        .collect();
+    let _arriving = engine.board.announce(arriving);
+    let committed = match engine.commit(Commit::new(ending.ops)).await {
+        Ok(committed) => committed,
+        Err(error) => return Err(done.failed(engine, &error)),
+    };
+    let result = still_there(engine, done.id, ending.result).await;
+    let pin = result.as_ref().map(|result| engine.known_pin(&result.instance));
+    engine.meters.activities.increment(1);
+    let (mut board, now_ms) = engine.board.lock();
+    done.leave(&mut board, now_ms);
+    let version = result.as_ref().and_then(|result| written(&committed, result.op));
+    if let (Some(result), Some(pin), Some(version)) = (result, pin, version) {
+        board.post(&result.instance, result.order, result.queued(version), pin, now_ms);
+    }
+    drop(board);
+    outbox::dispatch(engine, &done.queued.key.partition, ending.intents, &committed);
+    Ok(())
+}
+
+/// The result, unless its instance was deleted before the reply to the commit came. Cancelling an activity or deleting its
+/// instance takes its claim away.
+async fn still_there(engine: &Engine, id: ClaimId, result: Option<NewMessage>) -> Option<NewMessage> {
+    let result = result?;
+    if engine.board.lock().0.claim(id).is_some() {
+        return Some(result);
+    }
+    let stored = engine.store.get(&message::key(&result.instance, &result.id)).await;
+    // If that is unknown it is kept: a result that no turn waits for does no harm.
+    (!matches!(stored, Ok(None))).then_some(result)
+}

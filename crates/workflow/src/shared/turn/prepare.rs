@@ -1,0 +1,148 @@
+//! Claiming and reading a turn before it is handed out.
+
+use super::acquire::{self, Acquired};
+use super::dedup::was_consumed;
+use super::{abandon, mailbox};
+use crate::board::Window;
+use crate::engine::Engine;
+use crate::instance::Snapshot;
+use crate::queued::PUT_OFF_MS;
+use crate::shared::{Shared, handover};
+use crate::turn::{self, Abandoned, Aside, ClaimGuard, Fetched, Prepared};
+use duroxide::providers::{ProviderError, WorkItem};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use perennial_store::{Result, Version};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long an instance is left alone that another process works on, before it is looked at again.
+const BUSY_MS: u64 = 1_000;
+
+/// Claims and reads a turn. Its claim is in the store, so it does not stop half-way if the caller goes away: what it got is
+/// then given back.
+pub async fn acquire(
+    engine: &Arc<Engine>,
+    shared: &Arc<Shared>,
+    mut taken: ClaimGuard,
+    window: &Window,
+    lock: Duration,
+) -> Result<Option<Fetched>> {
+    let (owned, shared, window) = (Arc::clone(engine), Arc::clone(shared), window.clone());
+    let fetch = {
+        let shared = Arc::clone(&shared);
+        async move {
+            let prepared = prepare(&owned, &shared, &mut taken, &window, lock).await;
+            turn::hand_out(&owned, taken, prepared, &window, lock)
+        }
+    };
+    handover::hand_over(engine, &shared, fetch, give_back).await
+}
+
+fn give_back(engine: Arc<Engine>, _: Arc<Shared>, token: String) -> BoxFuture<'static, Result<(), ProviderError>> {
+    async move {
+        let abandoned = Abandoned::of(&engine, &token, None, true)?;
+        abandon(&engine, abandoned).await
+    }
+    .boxed()
+}
+
+/// Claims and reads what a turn needs; `None` if it turns out that there is none.
+async fn prepare(
+    engine: &Arc<Engine>,
+    shared: &Shared,
+    taken: &mut ClaimGuard,
+    window: &Window,
+    lock: Duration,
+) -> Result<Option<Prepared>> {
+    let acquired = acquire::acquire(engine, shared, taken, window, lock).await?;
+    let Acquired::Ours(snapshot, messages) = acquired else {
+        stand_back(engine, taken, acquired);
+        return Ok(None);
+    };
+    let messages = unconsumed(&snapshot, taken, messages);
+    let verdict = assess(&snapshot, taken, &messages);
+    let (instance, queued) = (&taken.instance, &taken.queued_messages);
+    match verdict {
+        Verdict::Turn { name, version } => {
+            let attempt = attempt(&snapshot, taken);
+            return Ok(Some(Prepared {
+                snapshot,
+                messages,
+                name,
+                version,
+                attempt,
+            }));
+        }
+        Verdict::Nothing => acquire::release(engine, instance, &snapshot).await?,
+        Verdict::Consumed => mailbox::discard(engine, instance, queued, &snapshot).await?,
+        Verdict::NoInstance(head) => mailbox::orphan(engine, instance, queued, &messages, head).await?,
+        Verdict::NoName => {
+            acquire::release(engine, instance, &snapshot).await?;
+            taken.set_aside(Aside::Orphaned);
+        }
+    }
+    Ok(None)
+}
+
+/// The instance could not be claimed: it is left alone for as long as that is likely to stay so.
+fn stand_back(engine: &Engine, taken: &mut ClaimGuard, acquired: Acquired) {
+    match acquired {
+        Acquired::Busy(until_ms) if until_ms > engine.clock.now_ms() => {
+            let (mut board, now_ms) = engine.board.lock();
+            board.leave_alone(&taken.instance, until_ms.min(now_ms + BUSY_MS), now_ms);
+        }
+        Acquired::Busy(_) => taken.put_off(PUT_OFF_MS),
+        Acquired::Pinned(pin) => engine.board.lock().0.pin(&taken.instance, pin),
+        Acquired::Nothing | Acquired::Ours(..) => {}
+    }
+}
+
+/// What a claim on an instance is good for.
+enum Verdict {
+    /// A turn of this workflow.
+    Turn { name: String, version: String },
+    /// Nothing: the claim is released. Messages that are there will go with a later turn.
+    Nothing,
+    /// Nothing: all of its messages were consumed before.
+    Consumed,
+    /// There is no instance, only the head that the claim has made, at this version.
+    NoInstance(Version),
+    /// There is an instance, but neither it nor its messages tell the name of the workflow.
+    NoName,
+}
+
+fn assess(snapshot: &Snapshot, taken: &ClaimGuard, messages: &[WorkItem]) -> Verdict {
+    if taken.queued_messages.is_empty() {
+        return Verdict::Nothing;
+    }
+    if messages.is_empty() {
+        return Verdict::Consumed;
+    }
+    if let Some((name, version)) = turn::workflow_name(snapshot, messages) {
+        return Verdict::Turn { name, version };
+    }
+    match &snapshot.head {
+        // A start is there that a later turn is to have: then it will have these, too.
+        Some((head, _)) if head.inline.is_some() => Verdict::Nothing,
+        Some((head, version)) if head.is_blank() => Verdict::NoInstance(version.clone()),
+        _ => Verdict::NoName,
+    }
+}
+
+/// How often the messages of a turn were handed out, with this time.
+fn attempt(snapshot: &Snapshot, taken: &ClaimGuard) -> u32 {
+    let attempts = taken.queued_messages.iter().map(|(_, queued)| queued.attempts);
+    let deliveries = snapshot.head.as_ref().map_or(1, |(head, _)| head.deliveries);
+    attempts.max().unwrap_or_default() + deliveries
+}
+
+/// The messages that were not consumed before. The others are consumed once more, and not handed out.
+fn unconsumed(snapshot: &Snapshot, taken: &ClaimGuard, messages: Vec<WorkItem>) -> Vec<WorkItem> {
+    let Some(head) = snapshot.head() else { return messages };
+    let queued_messages = taken.queued_messages.iter().map(|(_, queued)| queued);
+    let both = messages.into_iter().zip(queued_messages);
+    both.filter(|(_, queued)| !was_consumed(head, &queued.id))
+        .map(|(message, _)| message)
+        .collect()
+}
