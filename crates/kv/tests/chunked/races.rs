@@ -213,8 +213,10 @@ fn delete_all(fixture: &Fixture) -> Event {
         async move {
             let query = ScanQuery::all(key("a").partition, usize::MAX).keys_only();
             let all = memory.scan(&query).await.unwrap().records;
-            let ops = all.into_iter().map(|record| Op::Remove(record.key));
-            memory.commit(Commit::new(ops.collect())).await.unwrap();
+            let ops: Vec<Op> = all.into_iter().map(|record| Op::Remove(record.key)).collect();
+            for ops in ops.chunks(TINY.ops_per_commit) {
+                memory.commit(Commit::new(ops.to_vec())).await.unwrap();
+            }
         }
         .boxed()
     })
