@@ -1,9 +1,10 @@
 //! Instances that have messages.
 
+mod claims;
+
 use super::alarms::Alarm;
 use super::mailbox::{Holder, Mailbox, MessageKind, QueuedMessage};
 use super::{ClaimId, Inner, Pin};
-use crate::mutation::mutant;
 use crate::outbox::Origin;
 use perennial_store::{Order, Version};
 use std::collections::{BTreeMap, HashMap};
@@ -178,127 +179,6 @@ impl Inner {
 
     fn mailbox(&mut self, instance: &str) -> Option<&mut Mailbox> {
         self.turns.mailboxes.get_mut(instance).map(Box::as_mut)
-    }
-
-    /// Gives an instance to a claim: the messages that are visible now, each counted as handed out once more. At most
-    /// `limit` of them, but a start is always among them if there is one: without it the others might wait for ever.
-    pub fn hold(&mut self, instance: &Arc<str>, claim: ClaimId, limit: usize) -> Vec<(Order, QueuedMessage)> {
-        let alone = self.recent.is_none();
-        let Some(mailbox) = self.mailbox(instance) else {
-            return Vec::new();
-        };
-        mailbox.holder = Holder::Claim(claim);
-        let lapsed = mailbox.lapsed.take();
-        self.stop_coalescing(instance);
-        let Some(mailbox) = self.mailbox(instance) else {
-            return Vec::new();
-        };
-        let mut queued_messages = mailbox.visible.iter();
-        let start = queued_messages.find(|(_, queued)| queued.sort == MessageKind::Start);
-        let start = start.map(|(order, _)| *order);
-        let far = start.filter(|start| mailbox.visible.range(..start).count() >= limit);
-        let near = limit - usize::from(far.is_some()).min(limit);
-        let mut queued_messages = Vec::with_capacity(mailbox.visible.len().min(limit));
-        let held = mailbox.visible.iter_mut().enumerate();
-        for (_, (order, queued)) in held.filter(|(at, (order, _))| *at < near || Some(**order) == far) {
-            // Where many share the store, the head counts.
-            queued.attempts += u32::from(mutant!(SkipAttempt, false, alone));
-            queued_messages.push((*order, QueuedMessage::clone(queued)));
-        }
-        mutant!(NewestFirst, queued_messages.reverse());
-        if let Some(lapsed) = lapsed {
-            self.claims.remove(&lapsed);
-        }
-        self.refresh(instance);
-        queued_messages
-    }
-
-    /// Ends a claim on an instance without any change to its messages.
-    pub fn let_go(&mut self, instance: &Arc<str>, claim: ClaimId, now_ms: u64) {
-        if let Some(mailbox) = self.mailbox(instance) {
-            if mailbox.holder == Holder::Claim(claim) {
-                mailbox.holder = Holder::Nobody;
-            }
-            if mailbox.lapsed == Some(claim) {
-                mailbox.lapsed = None;
-            }
-            if !mailbox.is_ours() {
-                mailbox.doubt();
-            }
-            self.coalesce(instance, now_ms);
-            self.refresh(instance);
-            self.drop_if_idle(instance);
-        }
-    }
-
-    /// A claim's lease has run out: others may take the instance, but until they do the claim can be given back.
-    pub fn lapse_turn(&mut self, instance: &Arc<str>, claim: ClaimId) {
-        if let Some(mailbox) = self.mailbox(instance) {
-            mailbox.holder = Holder::Nobody;
-            mailbox.lapsed = Some(claim);
-            mailbox.doubt();
-            self.refresh(instance);
-        }
-        // Nobody will take what has no messages any more.
-        self.drop_if_idle(instance);
-        if !self.turns.mailboxes.contains_key(instance) {
-            self.drop_claim(claim);
-        }
-    }
-
-    /// Takes an instance back whose lease ran out before it was handed out; `false` if somebody else has it.
-    pub fn hold_again(&mut self, instance: &Arc<str>, claim: ClaimId) -> bool {
-        let Some(mailbox) = self.mailbox(instance) else {
-            return false;
-        };
-        if mailbox.holder == Holder::Nobody && mailbox.lapsed == Some(claim) {
-            mailbox.holder = Holder::Claim(claim);
-            mailbox.lapsed = None;
-            self.refresh(instance);
-            return true;
-        }
-        mailbox.holder == Holder::Claim(claim)
-    }
-
-    /// Whether an instance is still given to this claim.
-    pub fn is_held_by(&self, instance: &str, claim: ClaimId) -> bool {
-        let mailbox = self.turns.mailboxes.get(instance);
-        mailbox.is_some_and(|mailbox| mailbox.holder == Holder::Claim(claim))
-    }
-
-    /// Sets an instance aside of which something cannot be read, until the store is opened again.
-    pub fn shelve(&mut self, instance: &Arc<str>, claim: ClaimId) {
-        if let Some(mailbox) = self.mailbox(instance)
-            && mailbox.holder == Holder::Claim(claim)
-        {
-            mailbox.holder = Holder::Damaged;
-        }
-    }
-
-    /// Sets messages of an instance that does not exist aside until a start can be handed out with them.
-    pub fn park(&mut self, instance: &Arc<str>, claim: ClaimId, taken: &[Order]) {
-        let Some(mailbox) = self.mailbox(instance) else { return };
-        let start_came = mailbox
-            .visible
-            .iter()
-            .any(|(order, queued)| queued.sort == MessageKind::Start && !taken.contains(order));
-        if mailbox.holder == Holder::Claim(claim) {
-            mailbox.holder = if start_came { Holder::Nobody } else { Holder::Parked };
-        }
-        self.refresh(instance);
-    }
-
-    /// Takes back that messages were handed out.
-    pub fn uncount(&mut self, instance: &str, orders: &[Order]) {
-        if self.recent.is_some() {
-            return;
-        }
-        let Some(mailbox) = self.mailbox(instance) else { return };
-        for order in orders {
-            if let Some(queued) = mailbox.visible.get_mut(order) {
-                queued.attempts = queued.attempts.saturating_sub(1);
-            }
-        }
     }
 
     /// Hides messages until `due_ms`.

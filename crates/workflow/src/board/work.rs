@@ -1,4 +1,7 @@
-//! Activities that wait for a worker.
+//! Activities that wait for a worker, and those that run.
+
+mod ahead;
+mod claims;
 
 use super::alarms::{Alarm, AlarmKey};
 use super::known::Recent;
@@ -6,15 +9,11 @@ use super::mailbox::Body;
 use super::sessions::Sessions;
 use super::waiters::Want;
 use super::{ClaimId, Inner};
-use crate::mutation::mutant;
 use crate::records::work::Activity;
 use duroxide::providers::TagFilter;
 use perennial_store::{Key, Order, Version};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-
-/// How far into the queue the next activity of an instance is looked for.
-const NEAR: usize = 64;
 
 /// What a worker can do.
 #[derive(Clone, Debug)]
@@ -295,158 +294,6 @@ impl Inner {
     /// The oldest ready activity that a worker may take.
     pub fn first_work(&self, want: &WorkWant, now_ms: u64) -> Option<Order> {
         first(&self.work, &self.sessions, want, now_ms)
-    }
-
-    /// Whether the oldest ready activity that a worker may take is another process's.
-    pub fn would_take_foreign(&self, want: &WorkWant, now_ms: u64) -> bool {
-        let first = self
-            .first_work(want, now_ms)
-            .and_then(|order| self.work.activity(order));
-        first.is_some_and(|queued| queued.foreign)
-    }
-
-    /// Gives an activity to a claim, counted as handed out once more.
-    pub fn hold_task(&mut self, order: Order, claim: ClaimId) -> Option<QueuedActivity> {
-        self.unshow(order);
-        let entry = self.work.entries.get_mut(&order)?;
-        entry.state = State::Claimed(claim);
-        entry.queued.attempts += mutant!(SkipAttempt, 0, 1);
-        let lapsed = entry.lapsed.take();
-        let queued = entry.queued.clone();
-        // What was claimed in advance is used up.
-        entry.queued.reserved_ms = 0;
-        self.work.reserved.remove(&order);
-        if let Some(lapsed) = lapsed {
-            self.claims.remove(&lapsed);
-        }
-        Some(queued)
-    }
-
-    /// Takes an activity back whose lease ran out before it was handed out; `false` if it is gone or somebody else's.
-    pub fn hold_task_again(&mut self, order: Order, claim: ClaimId) -> bool {
-        let Some(entry) = self.work.entries.get_mut(&order) else {
-            return false;
-        };
-        if entry.state == State::Ready && entry.lapsed == Some(claim) {
-            entry.lapsed = None;
-            entry.state = State::Claimed(claim);
-            self.unshow(order);
-            return true;
-        }
-        entry.state == State::Claimed(claim)
-    }
-
-    /// Ends a claim on an activity: it is ready again, at once or at `due_ms`.
-    pub fn put_back(&mut self, order: Order, claim: ClaimId, due_ms: Option<u64>, uncount: bool, now_ms: u64) {
-        let Some(entry) = self.work.entries.get_mut(&order) else {
-            return;
-        };
-        if entry.state != State::Claimed(claim) && entry.lapsed != Some(claim) {
-            return;
-        }
-        entry.lapsed = None;
-        if uncount {
-            entry.queued.attempts = entry.queued.attempts.saturating_sub(1);
-        }
-        let was_ready = entry.state == State::Ready;
-        match due_ms.filter(|due_ms| *due_ms > now_ms) {
-            Some(due_ms) => {
-                entry.queued.due_ms = due_ms;
-                self.unshow(order);
-                let alarm = self.set_alarm(due_ms, Alarm::QueuedActivity(order));
-                if let Some(entry) = self.work.entries.get_mut(&order) {
-                    entry.state = State::Hidden(alarm);
-                }
-            }
-            None if was_ready => {}
-            None => {
-                entry.state = State::Ready;
-                self.show(order, now_ms);
-            }
-        }
-    }
-
-    /// Takes the oldest ready activity of the same instance and tag out of the queue that a commit may claim.
-    pub fn set_next_aside(&mut self, done: &Activity) -> Option<(Order, QueuedActivity)> {
-        let ready = self.work.ready.get(&done.tag)?;
-        let suits = |(_, order): &&(bool, Order)| {
-            let entry = self.work.entries.get(order);
-            entry.is_some_and(|entry| {
-                let queued = &entry.queued;
-                queued.activity.instance == done.instance
-                    && !queued.foreign
-                    && queued.reserved_ms == 0
-                    && entry.lapsed.is_none()
-                    && matches!(queued.body, Body::Held(..))
-            })
-        };
-        let (_, order) = *ready.iter().take(NEAR).find(suits)?;
-        self.unshow(order);
-        let entry = self.work.entries.get_mut(&order)?;
-        entry.state = State::Aside;
-        Some((order, entry.queued.clone()))
-    }
-
-    /// It is known whether the commit has claimed it: at which version, until when, and delivered how often.
-    pub fn put_next_back(&mut self, order: Order, claimed: Option<(Version, u64, u32)>, now_ms: u64) {
-        let Some(entry) = self
-            .work
-            .entries
-            .get_mut(&order)
-            .filter(|entry| entry.state == State::Aside)
-        else {
-            return;
-        };
-        if let Some((version, until_ms, attempts)) = claimed {
-            self.work.reserved.insert(order, now_ms);
-            (entry.queued.reserved_ms, entry.queued.noted) = (until_ms, attempts);
-            entry.change_version(version, self.recent.as_mut());
-        }
-        entry.state = State::Ready;
-        self.show(order, now_ms);
-    }
-
-    /// Takes an activity out of the queue that was claimed in advance before `before_ms`: nobody here may have it until others
-    /// may too.
-    pub fn set_unwanted_aside(&mut self, before_ms: u64) -> Option<(Order, QueuedActivity)> {
-        let is_old = |(_, since_ms): &(&Order, &u64)| **since_ms < before_ms;
-        let order = *self.work.reserved.iter().find(is_old)?.0;
-        self.work.reserved.remove(&order);
-        self.unshow(order);
-        let entry = self.work.entries.get_mut(&order)?;
-        entry.state = State::Aside;
-        Some((order, entry.queued.clone()))
-    }
-
-    /// Others may have an activity again that was claimed in advance, and so may who is here.
-    pub fn unreserve(&mut self, order: Order, foreign: bool, now_ms: u64) {
-        let Some(entry) = self.work.entries.get_mut(&order) else {
-            return;
-        };
-        (entry.queued.reserved_ms, entry.queued.foreign) = (0, foreign);
-        if entry.state == State::Aside {
-            entry.state = State::Ready;
-            self.show(order, now_ms);
-        }
-    }
-
-    /// A claim's lease has run out: others may take the activity, but until they do the claim can be given back.
-    pub fn lapse_activity(&mut self, order: Order, claim: ClaimId, now_ms: u64) {
-        let Some(entry) = self.work.entries.get_mut(&order) else {
-            return;
-        };
-        entry.lapsed = Some(claim);
-        entry.state = State::Ready;
-        self.show(order, now_ms);
-    }
-
-    /// An activity's deliveries were written down.
-    pub fn noted_task(&mut self, order: Order, attempts: u32, version: Version) {
-        let Some(entry) = self.work.entries.get_mut(&order) else {
-            return;
-        };
-        entry.queued.noted = attempts;
-        entry.change_version(version, self.recent.as_mut());
     }
 
     /// Removes an activity that is finished or cancelled, and every claim on it.
