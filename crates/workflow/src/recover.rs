@@ -10,8 +10,7 @@ use crate::records::work::Activity;
 use crate::records::{instance_of, lanes, message};
 use crate::redo;
 use perennial_store::{
-    Commit, Draft, DueQuery, Error, Key, Lane, Limits, Op, Order, Partition, Place, Record, RecordId, Result, Sharing,
-    Topics,
+    Commit, Draft, DueQuery, Error, Key, Lane, Limits, Op, Order, Partition, Place, Record, RecordId, Result, Topics,
 };
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -31,10 +30,6 @@ fn clean_marker() -> Key {
 
 /// Fills the board from the store.
 pub async fn recover(engine: &Arc<Engine>) -> Result<()> {
-    if engine.store.sharing() != Sharing::Exclusive {
-        let why = "the workflow engine needs a store that is its own";
-        return Err(Error::Invalid(why.to_string()));
-    }
     redo::check_limits(&engine.store.limits())?;
     chores::run_all(engine).await?;
     engine.outbox.open();

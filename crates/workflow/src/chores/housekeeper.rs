@@ -1,7 +1,8 @@
 //! The housekeeper: does chores that are due. There is none while there are no chores.
 
-use super::{LANE, PAGE, run};
+use super::{PAGE, run};
 use crate::engine::Engine;
+use crate::records::chore::LANE;
 use futures::FutureExt;
 use futures::future::{AbortHandle, abortable};
 use parking_lot::Mutex;

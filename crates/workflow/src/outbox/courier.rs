@@ -1,6 +1,7 @@
 //! Couriers: deliver what a turn has just written, without anybody waiting for them.
 
-use super::deliver::{Intent, carry};
+use super::Intent;
+use super::deliver::carry;
 use crate::engine::{BREATHER, Engine};
 use crate::records::intent;
 use perennial_store::{Clock, Commit, Committed, Draft, Error, Op, Partition, Record, Result, ScanQuery, Sharing};

@@ -1,8 +1,8 @@
 //! The head: the one record that every turn of an instance replaces, and so its fence.
 
+use super::chore::{self, Topic};
 use super::lanes::LaneLayout;
 use super::{encode, execution::Execution, partition};
-use crate::chores::{self, Topic};
 use duroxide::providers::WorkItem;
 use perennial_store::{Draft, Key, Listing, Order, Partition, Place, RecordId, Result};
 use serde::{Deserialize, Serialize};
@@ -227,7 +227,7 @@ impl Head {
             });
         }
         let (topic, order, due_ms) = pending.or(deletion).or(phantom)?;
-        Some(chores::place(topic, Order(order), due_ms))
+        Some(chore::place(topic, Order(order), due_ms))
     }
 
     /// The record to write. Only instances that have a name are listed.

@@ -1,8 +1,8 @@
 //! Intents: messages to other instances that are not sent yet, in the sender's partition.
 
+use super::chore::{self, Topic};
 use super::envelope::IntentRef;
 use super::{decode, encode};
-use crate::chores::{self, Topic};
 use duroxide::providers::WorkItem;
 use perennial_store::{Draft, Key, Order, Partition, Record, RecordId, Result};
 use serde::{Deserialize, Serialize};
@@ -56,7 +56,7 @@ impl Body {
             order: self.order,
         })?;
         let order = Order(self.order);
-        let place = chores::place(Topic::Outbox, order, now_ms + TAKE_OVER_AFTER_MS);
+        let place = chore::place(Topic::Outbox, order, now_ms + TAKE_OVER_AFTER_MS);
         Ok(Draft::new(key(sender, order), body).placed(place))
     }
 

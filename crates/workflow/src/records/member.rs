@@ -1,7 +1,7 @@
 //! Members, on a store that many processes share: who works on it, and what at.
 
+use super::chore::{self, Topic};
 use super::encode;
-use crate::chores::{self, Topic};
 use perennial_store::{Draft, Key, Order, Partition, RecordId, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -46,7 +46,7 @@ impl Member {
 
     /// The record to write. It always stands among the due chores: whoever looks for those learns of it.
     pub fn draft(&self, order: Order) -> Result<Draft> {
-        let place = chores::place(Topic::Members, order, 0);
+        let place = chore::place(Topic::Members, order, 0);
         Ok(Draft::new(Self::key(&self.process), encode(self)?).placed(place))
     }
 }

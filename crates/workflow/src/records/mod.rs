@@ -16,6 +16,7 @@
 //! On a store that many processes share, ids of queued records end in the name of the process that made them, and
 //! sessions and processes have partitions of their own, see [`session`] and [`member`].
 
+pub mod chore;
 pub mod custom_status;
 pub mod envelope;
 pub mod execution;

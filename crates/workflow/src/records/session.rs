@@ -1,7 +1,7 @@
 //! Sessions, on a store that many processes share: who may run the activities of a session.
 
+use super::chore::{self, Topic};
 use super::encode;
-use crate::chores::{self, Topic};
 use perennial_store::{Draft, Key, Order, Partition, RecordId, Result};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Session {
 
     /// The record to write. It stands among the chores, so that one whose worker is gone does not stay.
     pub fn draft(&self, session: &str, order: Order) -> Result<Draft> {
-        let place = chores::place(Topic::Sessions, order, self.until_ms.saturating_add(LINGER_MS));
+        let place = chore::place(Topic::Sessions, order, self.until_ms.saturating_add(LINGER_MS));
         Ok(Draft::new(Self::key(session), encode(self)?).placed(place))
     }
 }
