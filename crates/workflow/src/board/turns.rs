@@ -16,7 +16,7 @@ pub struct Turns {
     /// All mailboxes.
     pub mailboxes: HashMap<Arc<str>, Box<Mailbox>>,
     ready: BTreeMap<Pin, BTreeMap<Order, Arc<str>>>,
-    /// Instances that will be ready soon, and that who cannot wait may have now.
+    /// Instances that will be ready soon; a fetch that does not wait may take them now.
     pub coalescing: BTreeMap<Order, Arc<str>>,
     queued_messages: usize,
 }
@@ -80,7 +80,7 @@ impl Turns {
         queued_messages.map(|queued| queued.attempts).max().unwrap_or_default()
     }
 
-    /// Every message that was not handed out just as often as its record says.
+    /// Every message whose record does not say how often it was handed out.
     pub fn unnoted(&self) -> impl Iterator<Item = (&Arc<str>, Order, &QueuedMessage)> {
         self.mailboxes.iter().flat_map(|(instance, mailbox)| {
             let hidden = mailbox.hidden.iter().map(|(order, (queued, _))| (order, queued));
@@ -94,7 +94,7 @@ impl Turns {
 impl Inner {
     /// Puts a message into its instance's mailbox.
     pub fn post(&mut self, instance: &Arc<str>, order: Order, mut queued: QueuedMessage, pin: Pin, now_ms: u64) {
-        // A commit of this process may be found in the store before it is answered.
+        // A poll may find a commit of this process before the commit returns.
         self.forget_messages(instance, &[order]);
         self.turns.queued_messages += 1;
         self.meters.turn_depth.set(self.turns.queued_messages as f64);
@@ -137,13 +137,13 @@ impl Inner {
         self.refresh(instance);
     }
 
-    /// Brings a mailbox's place among the ready up to date, and wakes a dispatcher if it has become ready.
+    /// Updates whether a mailbox is ready, and wakes a dispatcher if it has become so.
     pub fn refresh(&mut self, instance: &Arc<str>) {
         let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else {
             return;
         };
         let first = match mailbox.holder {
-            // Whoever is about to claim it with a commit must know first whether that came true.
+            // While a commit under way may claim it, it must be known first whether the commit did.
             Holder::Nobody if mailbox.coalescing.is_none() && !self.pending_claim.contains(instance) => {
                 mailbox.visible.first_key_value().map(|(order, _)| *order)
             }
@@ -196,7 +196,7 @@ impl Inner {
         self.refresh(instance);
     }
 
-    /// A message's deliveries were written down, in its record.
+    /// A message's deliveries were written to its record.
     pub fn noted(&mut self, instance: &str, order: Order, attempts: u32, version: Version) {
         if let Some(queued) = self
             .mailbox(instance)
@@ -219,7 +219,7 @@ impl Inner {
         self.forget_messages(instance, orders);
     }
 
-    /// Removes messages of which it is not known what has become. If they are there, the store will tell of them again.
+    /// Removes messages whose fate is unknown. If they still exist, the store will report them again.
     pub fn forget_messages(&mut self, instance: &str, orders: &[Order]) {
         let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else {
             return;
@@ -232,7 +232,7 @@ impl Inner {
         self.meters.turn_depth.set(self.turns.queued_messages as f64);
     }
 
-    /// Tells which runtime version an instance is bound to.
+    /// Sets the runtime version that an instance is bound to.
     pub fn pin(&mut self, instance: &Arc<str>, pin: Pin) {
         if let Some(mailbox) = self.mailbox(instance)
             && mailbox.pin != pin
@@ -250,7 +250,7 @@ impl Inner {
         };
         mailbox.pin = Pin::Open;
         mailbox.reserved = None;
-        // Where the board is not all that knows of them, the store will tell again of what arrived since.
+        // On a shared store, messages that arrived since will be reported again.
         let others = mailbox.orders().filter(|order| is_shared && !orders.contains(order));
         let others: Vec<Order> = others.collect();
         let mut claims: Vec<ClaimId> = mailbox.lapsed.take().into_iter().collect();
@@ -279,8 +279,8 @@ impl Inner {
         }
     }
 
-    /// Removes a mailbox that is empty, with the claim on it that has lapsed: nobody will take the instance and end it, and
-    /// there is nothing that could be given back.
+    /// Removes an empty mailbox, with the claim on it that has lapsed: no dispatcher will take the instance and end that claim,
+    /// and there is nothing left that could be released.
     fn remove_mailbox(&mut self, instance: &Arc<str>) {
         let mailbox = self.turns.mailboxes.remove(instance);
         if let Some(lapsed) = mailbox.and_then(|mailbox| mailbox.lapsed) {

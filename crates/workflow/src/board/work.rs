@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub struct WorkWant {
     /// The tags that it serves.
     pub tags: TagFilter,
-    /// As whom it may own sessions; without it, it takes no session work.
+    /// The name under which it may own sessions; without one, it takes no session work.
     pub owner: Option<Arc<str>>,
 }
 
@@ -35,7 +35,7 @@ pub struct QueuedActivity {
     pub activity: Activity,
     /// How often it was handed out.
     pub attempts: u32,
-    /// How much of that is written down in its record.
+    /// The number of deliveries that its record says.
     pub noted: u32,
     /// Whether it was there when the store was opened.
     pub old: bool,
@@ -43,14 +43,14 @@ pub struct QueuedActivity {
     pub body: Body,
     /// When it becomes visible.
     pub due_ms: u64,
-    /// Until when it is claimed by this process although nobody here works on it yet; 0 if it is not.
+    /// When this process's claim ahead of a worker ends; 0 if there is none.
     pub reserved_ms: u64,
-    /// Whether it is another process's to work at: then it comes after all that is this one's.
+    /// Whether another process is its preferred owner: then it comes after all that this process owns.
     pub foreign: bool,
 }
 
 impl QueuedActivity {
-    /// Where it stands among those that are ready.
+    /// Its position among the ready ones.
     fn turn(&self, order: Order) -> (bool, Order) {
         (self.foreign, order)
     }
@@ -60,7 +60,7 @@ impl QueuedActivity {
 enum State {
     Ready,
     Hidden(AlarmKey),
-    /// A commit under way may claim it, or give it back.
+    /// A commit under way may claim it, or release it.
     Aside,
     Claimed(ClaimId),
 }
@@ -72,12 +72,12 @@ struct Entry {
 }
 
 impl Entry {
-    /// Whether nobody here has a claim on it, not even in advance.
+    /// Whether this process has no claim on it, not even ahead.
     fn is_hint(&self) -> bool {
         self.state == State::Ready && self.lapsed.is_none() && self.queued.reserved_ms == 0
     }
 
-    /// Its record was written again; what tells of it at the version before is old.
+    /// Its record was rewritten: reports of the version before are old.
     fn change_version(&mut self, version: Version, recent: Option<&mut Recent>) {
         let before = std::mem::replace(&mut self.queued.version, version);
         if let Some(recent) = recent {
@@ -96,12 +96,12 @@ fn activity_key(activity: &Activity) -> ActivityKey {
 #[derive(Default)]
 pub struct Work {
     entries: HashMap<Order, Box<Entry>>,
-    /// Ready activities outside sessions, by tag; those of other processes behind all others.
+    /// Ready activities outside sessions, by tag; those with another preferred owner last.
     ready: BTreeMap<Option<Arc<str>>, BTreeSet<(bool, Order)>>,
     by_activity: BTreeMap<ActivityKey, Vec<Order>>,
     /// How many activities each instance has.
     by_instance: HashMap<Arc<str>, usize>,
-    /// Those that are claimed in advance and were not handed out yet, and since when.
+    /// Activities that are claimed ahead and not handed out yet, and since when.
     reserved: BTreeMap<Order, u64>,
 }
 
@@ -127,18 +127,18 @@ impl Work {
         self.entries.get(&order).map(|entry| &entry.queued)
     }
 
-    /// Whether somebody here works on an activity, or is about to.
+    /// Whether a worker here works on an activity, or is about to.
     pub fn is_taken(&self, order: Order) -> bool {
         let entry = self.entries.get(&order);
         entry.is_some_and(|entry| matches!(entry.state, State::Claimed(_) | State::Aside))
     }
 
-    /// Whether an activity stands here unclaimed.
+    /// Whether an activity is here unclaimed.
     pub fn is_hint(&self, order: Order) -> bool {
         self.entries.get(&order).is_some_and(|entry| entry.is_hint())
     }
 
-    /// All activities that stand here unclaimed.
+    /// All activities that are here unclaimed.
     pub fn hinted(&self) -> impl Iterator<Item = (Order, &QueuedActivity)> {
         let hints = self.entries.iter().filter(|(_, entry)| entry.is_hint());
         hints.map(|(order, entry)| (*order, &entry.queued))
@@ -156,18 +156,18 @@ impl Work {
         self.by_instance.get(instance).copied().unwrap_or_default()
     }
 
-    /// The activities that are claimed in advance.
+    /// The activities that are claimed ahead.
     pub fn reserved(&self) -> impl Iterator<Item = &QueuedActivity> {
         self.reserved.keys().filter_map(|order| self.activity(*order))
     }
 
-    /// No claim that was made in advance counts any more.
+    /// Invalidates all claims that were made ahead.
     pub fn distrust_reservations(&mut self) {
         self.reserved.clear();
         self.entries.values_mut().for_each(|entry| entry.queued.reserved_ms = 0);
     }
 
-    /// Every activity that was not handed out just as often as its record says.
+    /// Every activity whose record does not say how often it was handed out.
     pub fn unnoted(&self) -> impl Iterator<Item = (Order, &QueuedActivity)> {
         let entries = self.entries.iter().map(|(order, entry)| (*order, &entry.queued));
         entries.filter(|(_, queued)| queued.attempts != queued.noted)
@@ -233,7 +233,7 @@ impl Inner {
         }
     }
 
-    /// Puts an activity among the ready and wakes a worker that may take it.
+    /// Makes an activity ready and wakes a worker that may take it.
     fn show(&mut self, order: Order, now_ms: u64) {
         let Some(entry) = self.work.entries.get(&order) else {
             return;
@@ -308,7 +308,7 @@ impl Inner {
         self.unlearn(order);
     }
 
-    /// Removes an activity of which it is not known what has become. If it is there, the store will tell of it again.
+    /// Removes an activity whose fate is unknown. If it still exists, the store will report it again.
     pub fn unlearn(&mut self, order: Order) {
         self.unshow(order);
         self.work.reserved.remove(&order);

@@ -6,7 +6,7 @@ use super::{decode, encode};
 use perennial_store::{Draft, Key, Order, Record, Result};
 use serde::{Deserialize, Serialize};
 
-/// How long a tombstone stays: longer than anybody can take to deliver an intent that they have read.
+/// How long a tombstone stays: longer than any process can take to deliver an intent that it has read.
 pub const STAYS_MS: u64 = 3_600_000;
 
 /// What is left of a message.

@@ -7,8 +7,8 @@ use perennial_store::Order;
 use std::sync::Arc;
 
 impl Inner {
-    /// Gives an instance to a claim: the messages that are visible now, each counted as handed out once more. At most
-    /// `limit` of them, but a start is always among them if there is one: without it the others might wait for ever.
+    /// Gives an instance to a claim: the messages that are visible now, and counts the delivery of each. At most `limit` of
+    /// them, but always with a start if there is one: without it the rest might wait for ever.
     pub fn hold(&mut self, instance: &Arc<str>, claim: ClaimId, limit: usize) -> Vec<(Order, QueuedMessage)> {
         let alone = self.recent.is_none();
         let Some(mailbox) = self.mailbox(instance) else {
@@ -28,7 +28,7 @@ impl Inner {
         let mut queued_messages = Vec::with_capacity(mailbox.visible.len().min(limit));
         let held = mailbox.visible.iter_mut().enumerate();
         for (_, (order, queued)) in held.filter(|(at, (order, _))| *at < near || Some(**order) == far) {
-            // Where many share the store, the head counts.
+            // On a shared store, the head counts deliveries.
             queued.attempts += u32::from(mutant!(SkipAttempt, false, alone));
             queued_messages.push((*order, QueuedMessage::clone(queued)));
         }
@@ -58,7 +58,7 @@ impl Inner {
         }
     }
 
-    /// A claim's lease has run out: others may take the instance, but until they do the claim can be given back.
+    /// A claim's lease has expired: another claim may take the instance, but until one does this one can be restored.
     pub fn lapse_turn(&mut self, instance: &Arc<str>, claim: ClaimId) {
         if let Some(mailbox) = self.mailbox(instance) {
             mailbox.holder = Holder::Nobody;
@@ -66,14 +66,14 @@ impl Inner {
             mailbox.doubt();
             self.refresh(instance);
         }
-        // Nobody will take what has no messages any more.
+        // No claim will ever take a mailbox without messages.
         self.drop_if_idle(instance);
         if !self.turns.mailboxes.contains_key(instance) {
             self.drop_claim(claim);
         }
     }
 
-    /// Takes an instance back whose lease ran out before it was handed out; `false` if somebody else has it.
+    /// Restores a claim whose lease ran out before its instance was handed out; `false` if another claim has the instance.
     pub fn hold_again(&mut self, instance: &Arc<str>, claim: ClaimId) -> bool {
         let Some(mailbox) = self.mailbox(instance) else {
             return false;
@@ -87,13 +87,13 @@ impl Inner {
         mailbox.holder == Holder::Claim(claim)
     }
 
-    /// Whether an instance is still given to this claim.
+    /// Whether an instance is still held by this claim.
     pub fn is_held_by(&self, instance: &str, claim: ClaimId) -> bool {
         let mailbox = self.turns.mailboxes.get(instance);
         mailbox.is_some_and(|mailbox| mailbox.holder == Holder::Claim(claim))
     }
 
-    /// Sets an instance aside of which something cannot be read, until the store is opened again.
+    /// Sets an instance aside that cannot be read in full, until the store is opened again.
     pub fn shelve(&mut self, instance: &Arc<str>, claim: ClaimId) {
         if let Some(mailbox) = self.mailbox(instance)
             && mailbox.holder == Holder::Claim(claim)
@@ -115,7 +115,7 @@ impl Inner {
         self.refresh(instance);
     }
 
-    /// Takes back that messages were handed out.
+    /// Undoes the count of a delivery.
     pub fn uncount(&mut self, instance: &str, orders: &[Order]) {
         if self.recent.is_some() {
             return;

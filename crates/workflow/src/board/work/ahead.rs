@@ -1,4 +1,4 @@
-//! Activities that are claimed before a worker asks for them.
+//! Activities that are claimed before a worker fetches them.
 
 use super::super::Inner;
 use super::super::mailbox::Body;
@@ -6,11 +6,11 @@ use super::{QueuedActivity, State};
 use crate::records::work::Activity;
 use perennial_store::{Order, Version};
 
-/// How far into the queue the next activity of an instance is looked for.
+/// How far into the queue to search for the next activity of an instance.
 const NEAR: usize = 64;
 
 impl Inner {
-    /// Takes the oldest ready activity of the same instance and tag out of the queue that a commit may claim.
+    /// Takes the oldest ready activity of the same instance and tag out of the queue, for a commit that may claim it.
     pub fn set_next_aside(&mut self, done: &Activity) -> Option<(Order, QueuedActivity)> {
         let ready = self.work.ready.get(&done.tag)?;
         let suits = |(_, order): &&(bool, Order)| {
@@ -31,7 +31,7 @@ impl Inner {
         Some((order, entry.queued.clone()))
     }
 
-    /// It is known whether the commit has claimed it: at which version, until when, and delivered how often.
+    /// The outcome of that commit is known: `claimed` says at which version, until when, and delivered how often.
     pub fn put_next_back(&mut self, order: Order, claimed: Option<(Version, u64, u32)>, now_ms: u64) {
         let Some(entry) = self
             .work
@@ -50,8 +50,8 @@ impl Inner {
         self.show(order, now_ms);
     }
 
-    /// Takes an activity out of the queue that was claimed in advance before `before_ms`: nobody here may have it until others
-    /// may too.
+    /// Takes an activity out of the queue that was claimed ahead before `before_ms`: no worker here may take it until workers
+    /// elsewhere may, too.
     pub fn set_unwanted_aside(&mut self, before_ms: u64) -> Option<(Order, QueuedActivity)> {
         let is_old = |(_, since_ms): &(&Order, &u64)| **since_ms < before_ms;
         let order = *self.work.reserved.iter().find(is_old)?.0;
@@ -62,7 +62,7 @@ impl Inner {
         Some((order, entry.queued.clone()))
     }
 
-    /// Others may have an activity again that was claimed in advance, and so may who is here.
+    /// The claim ahead on an activity was released: workers here and elsewhere may take it again.
     pub fn unreserve(&mut self, order: Order, foreign: bool, now_ms: u64) {
         let Some(entry) = self.work.entries.get_mut(&order) else {
             return;

@@ -7,7 +7,7 @@ use crate::mutation::mutant;
 use perennial_store::{Order, Version};
 
 impl Inner {
-    /// Gives an activity to a claim, counted as handed out once more.
+    /// Gives an activity to a claim, and counts the delivery.
     pub fn hold_task(&mut self, order: Order, claim: ClaimId) -> Option<QueuedActivity> {
         self.unshow(order);
         let entry = self.work.entries.get_mut(&order)?;
@@ -15,7 +15,7 @@ impl Inner {
         entry.queued.attempts += mutant!(SkipAttempt, 0, 1);
         let lapsed = entry.lapsed.take();
         let queued = entry.queued.clone();
-        // What was claimed in advance is used up.
+        // The claim ahead is used up.
         entry.queued.reserved_ms = 0;
         self.work.reserved.remove(&order);
         if let Some(lapsed) = lapsed {
@@ -24,7 +24,7 @@ impl Inner {
         Some(queued)
     }
 
-    /// Takes an activity back whose lease ran out before it was handed out; `false` if it is gone or somebody else's.
+    /// Restores a claim whose lease ran out before its activity was handed out; `false` if the activity is gone or claimed.
     pub fn hold_task_again(&mut self, order: Order, claim: ClaimId) -> bool {
         let Some(entry) = self.work.entries.get_mut(&order) else {
             return false;
@@ -68,7 +68,7 @@ impl Inner {
         }
     }
 
-    /// A claim's lease has run out: others may take the activity, but until they do the claim can be given back.
+    /// A claim's lease has expired: other workers may take the activity, but until one does the claim can be restored.
     pub fn lapse_activity(&mut self, order: Order, claim: ClaimId, now_ms: u64) {
         let Some(entry) = self.work.entries.get_mut(&order) else {
             return;
@@ -78,7 +78,7 @@ impl Inner {
         self.show(order, now_ms);
     }
 
-    /// An activity's deliveries were written down.
+    /// An activity's deliveries were written to its record.
     pub fn noted_task(&mut self, order: Order, attempts: u32, version: Version) {
         let Some(entry) = self.work.entries.get_mut(&order) else {
             return;
@@ -87,7 +87,7 @@ impl Inner {
         entry.change_version(version, self.recent.as_mut());
     }
 
-    /// Whether the oldest ready activity that a worker may take is another process's.
+    /// Whether the oldest ready activity that a worker may take has another preferred owner.
     pub fn would_take_foreign(&self, want: &WorkWant, now_ms: u64) -> bool {
         let first = self
             .first_work(want, now_ms)
