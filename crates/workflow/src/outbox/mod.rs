@@ -82,7 +82,7 @@ pub enum Outgoing {
     /// It is written with the sender's other changes.
     Message(NewMessage),
     /// Only the intent to send it is.
-    Intent(Intent),
+    Intent(Box<Intent>),
 }
 
 /// Prepares a message that operation `op` of a commit of `sender` sends, and that operation; `None` for items that are not
@@ -106,7 +106,7 @@ pub fn outgoing(
         order: engine.next_order().0,
     };
     let (intent, create) = Intent::new(sender, body, op, engine.clock.now_ms())?;
-    Ok(Some((Outgoing::Intent(intent), create)))
+    Ok(Some((Outgoing::Intent(Box::new(intent)), create)))
 }
 
 /// Does a due chore of the outbox: delivers an intent that was left behind, or removes a tombstone.

@@ -285,7 +285,7 @@ impl<'a> CommitBuilder<'a> {
             let Some((outgoing, create)) = sent else { continue };
             self.ops.push(create);
             match outgoing {
-                Outgoing::Intent(intent) => self.intents.push(intent),
+                Outgoing::Intent(intent) => self.intents.push(*intent),
                 Outgoing::Message(new_message) => self.new_messages.push(new_message),
             }
         }

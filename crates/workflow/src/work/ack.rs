@@ -72,7 +72,7 @@ impl Done {
         };
         ending.ops.push(create);
         match outgoing {
-            Outgoing::Intent(intent) => ending.intents.push(intent),
+            Outgoing::Intent(intent) => ending.intents.push(*intent),
             Outgoing::Message(result) => ending.result = Some(result),
         }
         ending
