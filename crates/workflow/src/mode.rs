@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::exclusive;
 use crate::instance::{Snapshot, Trust};
 use crate::order::Sequencer;
+use crate::outbox;
 use crate::queued::NewMessage;
 use crate::read::Freshness;
 use crate::records::head::{Head, Lease};
@@ -350,7 +351,7 @@ impl Mode {
         &self,
         engine: &Arc<Engine>,
         done: work::Done,
-        result: Option<(NewMessage, Op)>,
+        result: Option<(outbox::Outgoing, Op)>,
     ) -> Result<(), ProviderError> {
         match self {
             Self::Exclusive => exclusive::work::finish(engine, done, result).await,

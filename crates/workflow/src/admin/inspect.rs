@@ -1,4 +1,4 @@
-//! Looking at instances.
+//! Inspecting instances.
 
 use crate::engine::Engine;
 use crate::error::{from_store, no_instance};
@@ -91,7 +91,7 @@ pub async fn existing(
         .ok_or_else(|| no_instance(operation, id))
 }
 
-/// Whether an instance exists, as far as the store knows now.
+/// Whether an instance exists, by a read of the store.
 pub async fn exists(engine: &Engine, operation: &'static str, id: &str) -> Result<bool, ProviderError> {
     let snapshot = engine.view(operation, id, Freshness::Latest).await?;
     Ok(snapshot.head().is_some_and(|head| head.name.is_some()))

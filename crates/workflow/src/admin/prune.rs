@@ -1,4 +1,4 @@
-//! Removing executions that nobody needs any more.
+//! Removing executions that are no longer needed.
 
 use super::{BULK, inspect, totals};
 use crate::engine::Engine;
@@ -19,7 +19,7 @@ pub async fn one(engine: &Engine, id: &str, options: &PruneOptions) -> Result<Pr
     let (_, head) = inspect::existing(engine, OPERATION, id).await?;
     let partition = partition(id);
     let mut ended = instance::executions(&*engine.store, &partition).await.map_err(failed)?;
-    // One that is later than the head which was read is current by now.
+    // An execution later than the head that was read is the current one by now.
     ended.retain(|ended| {
         let later = mutant!(PruneCurrent, false, ended.execution.id > head.execution.id);
         ended.execution.id != head.execution.id && !later
@@ -44,7 +44,7 @@ pub async fn one(engine: &Engine, id: &str, options: &PruneOptions) -> Result<Pr
         };
         let pages = pages(engine, &partition, ended.id).await.map_err(failed)?;
         match remove(engine, Op::Delete(key, record.version), pages, ended.events).await {
-            // Somebody else has removed it: it counts once.
+            // Another process has removed it: it counts once.
             Err(Error::Conflict { .. }) => continue,
             outcome => outcome.map_err(failed)?,
         }
@@ -54,11 +54,11 @@ pub async fn one(engine: &Engine, id: &str, options: &PruneOptions) -> Result<Pr
     Ok(result)
 }
 
-/// Removes an execution: its record with the last of its pages, so that whoever comes after a crash finds the rest by it.
+/// Removes an execution: its record goes with the last of its pages, so that after a crash the rest is found through it.
 async fn remove(engine: &Engine, ended: Op, mut pages: Vec<Record>, events: u64) -> Result<(), Error> {
     let limit = engine.store.limits().ops_per_commit;
     while pages.len() >= limit {
-        // Not yet fenced by the record, hence by what was seen.
+        // Not fenced by the record yet, hence by the versions that were read.
         let seen = pages.drain(..limit).map(|page| Op::Delete(page.key, page.version));
         engine.commit(Commit::new(seen.collect())).await?;
     }

@@ -1,7 +1,7 @@
 //! Counting everything anew, where the store says that its totals may be wrong.
 //!
-//! Commits keep the totals, so that no query has to count. They are in doubt only where a process died before it wrote down what
-//! it had counted; then the next query for metrics counts all instances. While other processes go on working, a count cannot
+//! Commits maintain the totals, so that no query has to count. They are in doubt only where a process died before it wrote down what
+//! it had counted; then the next query for metrics counts all instances. While other processes keep working, a count cannot
 //! replace the totals, see [`perennial_store::Store::resolve_doubt`]. It is then shown for a while, and repeated no more often than
 //! it is worth.
 
@@ -19,16 +19,16 @@ use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tracing::{debug, info};
 
-/// A count is told for so many times as long as it took.
+/// A count is shown for this many times as long as it took.
 const REST_TIMES: u64 = 20;
-/// While others work, so that the next one would resolve_doubt nothing either, for so long at least.
+/// While other processes work, so that the next count could not replace the totals either, it is shown at least this long.
 const REST_MS: u64 = 60_000;
-/// A query waits for a count no longer than this. The count goes on, and later queries show it.
+/// A query waits for a count no longer than this. The count continues, and later queries show it.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many instances are read at once.
 const PAGE: usize = 500;
 
-/// The totals as the runtime asks for them: right, or as right as can be without counting again and again.
+/// The totals in the runtime's form: exact, or as exact as possible without counting again and again.
 pub async fn metrics(engine: &Arc<Engine>) -> Result<SystemMetrics, Error> {
     let found = engine.store.totals().await?;
     let Some(doubt) = found.doubt else {

@@ -1,4 +1,4 @@
-//! Messages on their way from the store to the board: a deletion in between must know of them.
+//! Messages on their way from the store to the board, of which a deletion in between must know.
 
 use super::Board;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Drop for Arriving {
 }
 
 impl Board {
-    /// Tells that messages to these instances are about to be stored, until they are posted or come to nothing.
+    /// Announces that messages to these instances are about to be stored, until they are on the board or were not stored.
     pub fn announce(self: &Arc<Self>, instances: Vec<Arc<str>>) -> Arriving {
         if !instances.is_empty() {
             let mut inner = self.inner.lock();

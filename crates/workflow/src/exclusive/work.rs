@@ -2,7 +2,7 @@
 
 use crate::board::{ClaimId, QueuedActivity};
 use crate::engine::{Engine, millis};
-use crate::outbox;
+use crate::outbox::{self, Outgoing};
 use crate::queued::{NewMessage, note_durability, written};
 use crate::records::{message, work as record};
 use crate::work::{ClaimGuard, Done, Fetched, Worker, hand_out, open};
@@ -65,8 +65,8 @@ async fn note(engine: &Arc<Engine>, order: Order, queued: &QueuedActivity, item:
 }
 
 /// Ends an activity and sends its result.
-pub async fn finish(engine: &Arc<Engine>, done: Done, result: Option<(NewMessage, Op)>) -> Result<(), ProviderError> {
-    let ending = done.ending(engine, result);
+pub async fn finish(engine: &Arc<Engine>, done: Done, result: Option<(Outgoing, Op)>) -> Result<(), ProviderError> {
+    let ending = done.ending(result);
     // The claim may go before the result is on the board, if a turn cancels the activity. A deletion must wait all the same.
     let arriving = ending
         .result

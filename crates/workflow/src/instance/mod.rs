@@ -1,4 +1,4 @@
-//! What an instance is at one moment, and the memory of recent ones.
+//! An instance at one moment, and the cache of recent ones.
 
 mod cache;
 mod history;

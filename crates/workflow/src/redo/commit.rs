@@ -7,7 +7,7 @@ use crate::records::redo::Redo;
 use perennial_store::{Commit, Committed, Op, Result};
 use tracing::warn;
 
-/// What became of a turn that is durable.
+/// The outcome of a turn that is durable.
 pub enum Outcome {
     /// Everything is stored.
     Done(Committed),
@@ -35,7 +35,7 @@ pub async fn commit(engine: &Engine, head: &Head, commit: Commit) -> Result<Outc
     }
 }
 
-/// Parts what fits into the first commit from the rest.
+/// Separates what fits into the first commit from the rest.
 fn stage(engine: &Engine, head: &Head, mut commit: Commit, limit: usize) -> Result<(Commit, Rest)> {
     // The last place is for the record of the rest.
     let rest = commit.ops.split_off(limit - 1);

@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::instance::History;
 use crate::mutation::mutant;
 use crate::names;
-use crate::outbox::{self, Intent};
+use crate::outbox::{self, Intent, Outgoing};
 use crate::queued::{NewActivity, NewMessage};
 use crate::records::custom_status::CustomStatus;
 use crate::records::execution::{Ended, Execution};
@@ -281,18 +281,12 @@ impl<'a> CommitBuilder<'a> {
         for item in items {
             let due_ms = message::due_ms(&item);
             let item = names::possible(&self.engine.store.limits(), item)?;
-            let Some((new_message, create)) = NewMessage::new(self.engine, item, due_ms, self.ops.len())? else {
-                continue;
-            };
-            match outbox::detour(self.engine, &self.partition, &new_message, &create) {
-                Some((intent, create)) => {
-                    self.ops.push(create);
-                    self.intents.push(intent);
-                }
-                None => {
-                    self.ops.push(create);
-                    self.new_messages.push(new_message);
-                }
+            let sent = outbox::outgoing(self.engine, &self.partition, item, due_ms, self.ops.len())?;
+            let Some((outgoing, create)) = sent else { continue };
+            self.ops.push(create);
+            match outgoing {
+                Outgoing::Intent(intent) => self.intents.push(intent),
+                Outgoing::Message(new_message) => self.new_messages.push(new_message),
             }
         }
         Ok(())
