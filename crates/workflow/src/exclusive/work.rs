@@ -1,7 +1,7 @@
 //! Activities: a claim in memory needs a read, at most.
 
 use crate::board::{ClaimId, QueuedActivity};
-use crate::engine::Engine;
+use crate::engine::{Engine, millis};
 use crate::outbox::{self, Outgoing};
 use crate::queued::{NewMessage, note_durability, written};
 use crate::records::{message, work as record};
@@ -9,31 +9,32 @@ use crate::work::{ClaimGuard, Done, Fetched, Worker, hand_out, open};
 use duroxide::providers::{ProviderError, WorkItem};
 use perennial_store::{Commit, Error, Op, Order, Place, Result};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Reads the activity that a worker has taken, and hands it out.
-pub async fn acquire(engine: &Arc<Engine>, mut taken: ClaimGuard, worker: &Worker) -> Result<Option<Fetched>> {
-    let item = match open(engine, &taken.queued).await {
+pub async fn acquire(engine: &Arc<Engine>, mut guard: ClaimGuard, worker: &Worker) -> Result<Option<Fetched>> {
+    let item = match open(engine, &guard.queued).await {
         Ok(Some(item)) => item,
         Ok(None) => {
-            taken.put_off();
+            guard.put_off();
             return Ok(None);
         }
         Err(Error::Corrupt(why)) => {
-            taken.quarantine(&why);
+            guard.quarantine(&why);
             return Ok(None);
         }
         Err(other) => return Err(other),
     };
-    if taken.queued.old || taken.queued.attempts > 1 {
-        match note(engine, taken.order, &taken.queued, &item).await {
+    if guard.queued.old || guard.queued.attempts > 1 {
+        match note(engine, guard.order, &guard.queued, &item).await {
             Err(Error::Conflict { .. }) => {
-                taken.put_off();
+                guard.put_off();
                 return Ok(None);
             }
             outcome => outcome?,
         }
     }
-    Ok(hand_out(engine, taken, &item, None, worker.lock))
+    Ok(hand_out(engine, guard, &item, None, worker.lock))
 }
 
 /// Writes the delivery count: this activity may be the one that crashes the process.
@@ -101,4 +102,16 @@ async fn still_there(engine: &Engine, id: ClaimId, result: Option<NewMessage>) -
     let stored = engine.store.get(&message::key(&result.instance, &result.id)).await;
     // If that is unknown it is kept: a result that no turn waits for does no harm.
     (!matches!(stored, Ok(None))).then_some(result)
+}
+
+/// Extends the sessions of these workers that were used within `idle`; returns how many.
+pub fn renew_sessions(engine: &Engine, owners: &[&str], extend: Duration, idle: Duration) -> usize {
+    let (mut board, now_ms) = engine.board.lock();
+    board.renew_sessions(owners, millis(extend), millis(idle), now_ms)
+}
+
+/// Forgets sessions that no worker holds and nothing waits for; returns how many.
+pub fn clean_up_sessions(engine: &Engine) -> usize {
+    let (mut board, now_ms) = engine.board.lock();
+    board.sessions().clean_up(now_ms).len()
 }

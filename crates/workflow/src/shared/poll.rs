@@ -99,7 +99,7 @@ fn forget_missing(engine: &Engine, mut hints: Vec<Hint>, returned: &[Record], en
 
 /// What a record that is due is to this process.
 enum Due {
-    /// A head whose message nobody works on.
+    /// A head with a message that no process works on.
     InlineMessage,
     /// Known already, or not wanted.
     Unwanted,
@@ -136,7 +136,7 @@ fn classify(engine: &Engine, shared: &Shared, record: &Record, order: Order, tur
     }
 }
 
-/// Puts a queued record on the board; one that cannot be read is set aside, in nobody's way.
+/// Puts a queued record on the board; one that cannot be read is set aside, where it blocks nothing.
 async fn ingest(engine: &Arc<Engine>, shared: &Shared, record: Record, turns: bool, found: &mut Found) -> Result<()> {
     let Some(place) = record.place.clone() else {
         return Ok(());
@@ -198,7 +198,7 @@ fn is_message(record: &Record) -> bool {
     record.key.id.below(&message::root()).is_some()
 }
 
-/// A message in a head that nobody works on any more gets a record; the next poll returns that one.
+/// A message in a head that no process works on any more gets a record; the next poll returns that one.
 async fn free_inline(engine: &Engine, record: Record, place: Place) -> Result<bool> {
     let Some(record) = with_body(engine, record).await? else {
         return Ok(false);

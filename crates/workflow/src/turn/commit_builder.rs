@@ -115,7 +115,7 @@ impl<'a> CommitBuilder<'a> {
         Ok(())
     }
 
-    /// A turn that tells both name and version names the instance; its parent is told only once.
+    /// A turn that gives both name and version names the instance; its parent is taken only once.
     pub fn identify(&mut self, turn: &Turn) {
         let head = &mut self.head;
         if let (Some(name), Some(version)) = (&turn.name, &turn.version) {

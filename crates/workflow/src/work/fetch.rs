@@ -176,28 +176,28 @@ fn take(engine: &Arc<Engine>, worker: &Worker, waiting: Option<&Waiting>) -> Opt
 /// meanwhile: another worker of this process may have the activity.
 pub fn hand_out(
     engine: &Engine,
-    mut taken: ClaimGuard,
+    mut guard: ClaimGuard,
     item: &WorkItem,
     took: Option<(Arc<str>, Arc<str>)>,
     lock: Duration,
 ) -> Option<Fetched> {
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
-    if !board.hold_task_again(taken.order, taken.claim) {
+    if !board.hold_task_again(guard.order, guard.claim) {
         drop(board);
         return None;
     }
-    mutant!(LeaseFromFetchStart, {}, board.extend(taken.claim, later(now_ms, lock)));
-    if let Some(claim) = board.claim(taken.claim) {
+    mutant!(LeaseFromFetchStart, {}, board.extend(guard.claim, later(now_ms, lock)));
+    if let Some(claim) = board.claim(guard.claim) {
         claim.took = took;
     }
-    taken.kept = true;
+    guard.kept = true;
     drop(board);
-    trace!(instance = %taken.queued.activity.instance, activity = taken.queued.activity.id, "activity handed out");
+    trace!(instance = %guard.queued.activity.instance, activity = guard.queued.activity.id, "activity handed out");
     Some((
         WorkItem::clone(item),
-        engine.board.token(taken.claim),
-        taken.queued.attempts,
+        engine.board.token(guard.claim),
+        guard.queued.attempts,
     ))
 }
 
