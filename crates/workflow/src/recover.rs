@@ -9,6 +9,7 @@ use crate::records::envelope::Envelope;
 use crate::records::work::Activity;
 use crate::records::{instance_of, lanes, message};
 use crate::redo;
+use crate::tuning::RECOVER_PAGE;
 use perennial_store::{
     Commit, Draft, DueQuery, Error, Key, Lane, Limits, Op, Order, Partition, Place, Record, RecordId, Result, Topics,
 };
@@ -20,8 +21,6 @@ use tracing::{info, warn};
 /// The lane of queued records that cannot be read, by the queue that they came from, until a version of perennial that can
 /// read them opens the store.
 pub const QUARANTINE: &str = "quarantine";
-
-const PAGE: usize = 1_000;
 
 /// The record that says that the store was left in order: every delivery count is written down.
 fn clean_marker() -> Key {
@@ -62,7 +61,7 @@ fn if_readable(found: Result<Option<Record>>) -> Result<Option<Record>> {
 async fn admit_all(engine: &Engine, lane: &str, topics: Topics, clean: bool) -> Result<usize> {
     let mut query = DueQuery {
         topics,
-        ..DueQuery::new(&Lane::new(""), u64::MAX, PAGE)
+        ..DueQuery::new(&Lane::new(""), u64::MAX, RECOVER_PAGE)
     };
     query.lane = Cow::Owned(lane.to_string());
     let mut found = 0;

@@ -15,18 +15,14 @@ use crate::outbox;
 use crate::read::Freshness;
 use crate::records::head::Head;
 use crate::records::{message, partition, tomb, work};
+use crate::tuning::{DELETE_RETRY_AFTER, DELETE_TRIES, READ_PAGE};
 use duroxide::providers::{DeleteInstanceResult, ProviderError};
 use perennial_store::{Error, Key, Order, Partition, Record, ScanQuery, Version};
 use plan::Plan;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 const OPERATION: &str = "delete_instances_atomic";
-/// How often a deletion is tried when turns of the same instances overtake it.
-const TRIES: usize = 16;
-/// How long a deletion waits for commits that are under way before it tries again.
-const WAIT: Duration = Duration::from_millis(20);
 
 /// Deletes an instance with everything below it. An instance that has a parent can only be deleted with the parent, unless
 /// the parent is gone.
@@ -53,10 +49,10 @@ pub async fn atomically(
     engine
         .spawner
         .shield(async move {
-            for _ in 1..TRIES {
+            for _ in 1..DELETE_TRIES {
                 match attempt(&engine, &ids, force).await? {
                     Some(result) => return Ok(result),
-                    None => engine.clock.sleep(WAIT).await,
+                    None => engine.clock.sleep(DELETE_RETRY_AFTER).await,
                 }
             }
             let message = "the instances are too busy to be deleted: cancel them first, or try again";
@@ -179,7 +175,7 @@ async fn check_children(engine: &Engine, id: &str, ids: &BTreeSet<String>) -> Re
 /// All records of an instance but its head, without their bodies. Tombstones stay: they expire.
 pub async fn everything_else(engine: &Engine, partition: &Partition) -> Result<Vec<Record>, Error> {
     let head = Head::key_in(partition.clone());
-    let query = ScanQuery::all(partition.clone(), instance::PAGE).keys_only();
+    let query = ScanQuery::all(partition.clone(), READ_PAGE).keys_only();
     let mut records = instance::scan(&*engine.store, query).await?;
     records.retain(|record| record.key != head && !tomb::is_tomb(record));
     Ok(records)

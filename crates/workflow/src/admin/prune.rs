@@ -1,6 +1,6 @@
 //! Removing executions that are no longer needed.
 
-use super::{BULK, inspect, totals};
+use super::{inspect, totals};
 use crate::engine::Engine;
 use crate::error::from_store;
 use crate::instance;
@@ -9,6 +9,7 @@ use crate::read::Freshness;
 use crate::records::execution::Ended;
 use crate::records::page::Page;
 use crate::records::{instance_of, partition};
+use crate::tuning::{BULK_ROOTS, READ_PAGE};
 use duroxide::providers::{InstanceFilter, ProviderError, PruneOptions, PruneResult};
 use perennial_store::{Commit, Error, Op, Partition, Record, ScanQuery};
 
@@ -70,7 +71,7 @@ async fn remove(engine: &Engine, ended: Op, mut pages: Vec<Record>, events: u64)
 
 /// The pages of an execution, without their bodies.
 async fn pages(engine: &Engine, partition: &Partition, execution: u64) -> Result<Vec<Record>, Error> {
-    let query = ScanQuery::under(partition.clone(), Page::of_execution(execution), instance::PAGE).keys_only();
+    let query = ScanQuery::under(partition.clone(), Page::of_execution(execution), READ_PAGE).keys_only();
     instance::scan(&*engine.store, query).await
 }
 
@@ -92,7 +93,7 @@ pub async fn in_bulk(
 
 async fn selected(engine: &Engine, filter: &InstanceFilter) -> Result<Vec<String>, ProviderError> {
     const OPERATION: &str = "prune_executions_bulk";
-    let limit = filter.limit.map_or(BULK, |limit| limit as usize);
+    let limit = filter.limit.map_or(BULK_ROOTS, |limit| limit as usize);
     let mut ids = Vec::new();
     if let Some(wanted) = &filter.instance_ids {
         for id in wanted {

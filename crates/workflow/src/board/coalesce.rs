@@ -8,29 +8,22 @@
 use super::Inner;
 use super::alarms::{Alarm, AlarmKey};
 use super::mailbox::{Mailbox, MessageKind};
+use crate::tuning::{COALESCE_AT_MOST, COALESCE_IF_UNDER_WAY, COALESCE_MS, COALESCE_SHARED_MS};
 use std::sync::Arc;
-
-/// How long a mailbox waits for more, at most.
-const COALESCE_MS: u64 = 2;
-/// The same on a shared store, where every turn costs one more request, and requests take longer.
-const COALESCE_SHARED_MS: u64 = 12;
-/// How many more activities must be under way.
-const MANY: usize = 8;
-/// How many results are enough.
-const ENOUGH: usize = 64;
 
 impl Mailbox {
     /// Whether it holds results, few, and nothing else.
     fn holds_few_results(&self) -> bool {
         let queued_messages = self.visible.len();
-        (1..ENOUGH).contains(&queued_messages) && self.visible.values().all(|queued| queued.sort == MessageKind::Result)
+        (1..COALESCE_AT_MOST).contains(&queued_messages)
+            && self.visible.values().all(|queued| queued.sort == MessageKind::Result)
     }
 }
 
 impl Inner {
     /// Decides whether a mailbox that may have become ready should wait for more.
     pub fn coalesce(&mut self, instance: &Arc<str>, now_ms: u64) {
-        let expects_more = self.work.of_instance(instance) >= MANY;
+        let expects_more = self.work.of_instance(instance) >= COALESCE_IF_UNDER_WAY;
         let Some(mailbox) = self.turns.mailboxes.get(instance).filter(|mailbox| mailbox.is_free()) else {
             return;
         };

@@ -1,14 +1,9 @@
 //! How long activities take here: workers with short activities will be back soon.
 
 use super::{Claim, Inner, Subject};
+use crate::tuning::{ACTIVITIES_AHEAD, SHORT_ACTIVITY_MS};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// Activities that take no longer than this are short.
-const SHORT_MS: u64 = 25;
-
-/// How many activities are claimed ahead for each worker that will be back soon.
-const AHEAD: usize = 4;
 
 /// How long recent activities took; longer ones are remembered for longer.
 #[derive(Default)]
@@ -27,7 +22,8 @@ impl DurationEstimate {
     }
 
     fn is_quick(&self) -> bool {
-        self.typical_ms.is_some_and(|typical| typical <= SHORT_MS as f64)
+        self.typical_ms
+            .is_some_and(|typical| typical <= SHORT_ACTIVITY_MS as f64)
     }
 }
 
@@ -38,7 +34,7 @@ impl Inner {
         if !self.duration_estimate.is_quick() {
             return soon;
         }
-        let is_short = |claim: &&Claim| claim.committing || now_ms.saturating_sub(claim.since_ms) <= SHORT_MS;
+        let is_short = |claim: &&Claim| claim.committing || now_ms.saturating_sub(claim.since_ms) <= SHORT_ACTIVITY_MS;
         for claim in self.claims.values().filter(is_short) {
             let Subject::Work { order } = claim.subject else {
                 continue;
@@ -48,7 +44,7 @@ impl Inner {
                 .activity(order)
                 .filter(|queued| queued.activity.session.is_none());
             if let Some(queued) = queued {
-                *soon.entry(queued.activity.tag.clone()).or_default() += AHEAD;
+                *soon.entry(queued.activity.tag.clone()).or_default() += ACTIVITIES_AHEAD;
             }
         }
         for queued in self.work.reserved() {

@@ -5,14 +5,10 @@
 use super::Inner;
 use super::mailbox::{Holder, Mailbox};
 use crate::records::{lanes, message};
+use crate::tuning::{LEASED_ELSEWHERE_KNOWN_MS, LEASED_ELSEWHERE_MOST};
 use perennial_store::{Key, Order, Topics};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-
-/// How long it is remembered that another process works on an instance: it exists, so a claim need not try to create it.
-const REMEMBERED_MS: u64 = 30_000;
-/// How many such instances are remembered before expired entries are dropped.
-const MANY: usize = 4_096;
 
 /// Instances that other processes were found to work on.
 #[derive(Default)]
@@ -23,21 +19,21 @@ pub struct Elsewhere {
 
 impl Elsewhere {
     fn found(&mut self, instance: &Arc<str>, until_ms: u64, now_ms: u64) {
-        if self.instances.len() >= MANY {
+        if self.instances.len() >= LEASED_ELSEWHERE_MOST {
             self.instances.retain(|_, (_, forget_ms)| *forget_ms > now_ms);
         }
-        if self.instances.len() >= MANY {
+        if self.instances.len() >= LEASED_ELSEWHERE_MOST {
             // If that is unknown, the claim is tried, and its result tells.
             self.instances.clear();
         }
-        let forget_ms = until_ms.max(now_ms + REMEMBERED_MS);
+        let forget_ms = until_ms.max(now_ms + LEASED_ELSEWHERE_KNOWN_MS);
         self.instances.insert(Arc::clone(instance), (until_ms, forget_ms));
     }
 
     fn left_alone_until(&self, instance: &str, now_ms: u64) -> Option<u64> {
         let (until_ms, _) = *self.instances.get(instance)?;
         // If the clock is put back, the deferral does not become longer.
-        (until_ms > now_ms && until_ms <= now_ms + REMEMBERED_MS).then_some(until_ms)
+        (until_ms > now_ms && until_ms <= now_ms + LEASED_ELSEWHERE_KNOWN_MS).then_some(until_ms)
     }
 
     fn is_known(&self, instance: &str, now_ms: u64) -> bool {

@@ -6,12 +6,10 @@ use super::work::{QueuedActivity, WorkWant};
 use super::{Inner, Pin, Window};
 use crate::outbox::Origin;
 use crate::records::instance_of;
+use crate::tuning::GONE_REMEMBERED;
 use perennial_store::{Order, Record, RecordId, Version};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-
-/// How many records that are gone are remembered.
-const REMEMBERED: usize = 4_096;
 
 type Gone = (Arc<str>, RecordId, Version);
 
@@ -32,7 +30,7 @@ impl Recent {
         if self.gone.insert(gone.clone()) {
             self.line.push_back(gone);
         }
-        if self.line.len() > REMEMBERED
+        if self.line.len() > GONE_REMEMBERED
             && let Some(oldest) = self.line.pop_front()
         {
             self.gone.remove(&oldest);
@@ -44,7 +42,7 @@ impl Recent {
         if self.heads.insert(old.clone(), new.clone()).is_none() {
             self.heads_line.push_back(old.clone());
         }
-        if self.heads_line.len() > REMEMBERED
+        if self.heads_line.len() > GONE_REMEMBERED
             && let Some(oldest) = self.heads_line.pop_front()
         {
             self.heads.remove(&oldest);

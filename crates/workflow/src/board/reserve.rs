@@ -4,11 +4,9 @@ use super::waiters::Want;
 use super::{Board, Handed, Inner, Pin, QueuedMessage, Subject};
 use crate::instance::Snapshot;
 use crate::records::work::Activity;
+use crate::tuning::TURNS_AHEAD;
 use perennial_store::{Order, Version};
 use std::sync::Arc;
-
-/// How many instances are claimed ahead for each dispatcher.
-const AHEAD: usize = 8;
 
 /// An instance that this process has claimed and not handed out yet.
 #[derive(Clone, Debug)]
@@ -80,7 +78,7 @@ impl Inner {
             .values()
             .filter(|mailbox| mailbox.reserved.is_some())
             .count();
-        (room * AHEAD).saturating_sub(reserved + self.pending_claim.len())
+        (room * TURNS_AHEAD).saturating_sub(reserved + self.pending_claim.len())
     }
 
     /// Whether messages that are handed out are surely in the store, now that this process has claimed the instance and its head

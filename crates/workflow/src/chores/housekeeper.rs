@@ -1,18 +1,15 @@
 //! The housekeeper: a task that does due chores. It does not run while there are none.
 
-use super::{PAGE, run};
+use super::run;
 use crate::engine::Engine;
 use crate::records::chore::LANE;
+use crate::tuning::{CHORES_EXCLUSIVE_EVERY, CHORES_PAGE};
 use futures::FutureExt;
 use futures::future::{AbortHandle, abortable};
 use parking_lot::Mutex;
 use perennial_store::{Clock, DueQuery, Lane, Result};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 use tracing::warn;
-
-/// How often it queries for due chores.
-const EVERY: Duration = Duration::from_secs(30);
 
 /// A task that runs from the first chore that is left for later until the last one is done.
 #[derive(Default)]
@@ -67,7 +64,7 @@ impl Drop for Housekeeper {
 
 async fn keep_house(engine: Weak<Engine>, clock: Arc<dyn Clock>) {
     loop {
-        clock.sleep(EVERY).await;
+        clock.sleep(CHORES_EXCLUSIVE_EVERY).await;
         let Some(engine) = engine.upgrade().filter(|engine| !engine.is_closed()) else {
             return;
         };
@@ -82,7 +79,7 @@ async fn keep_house(engine: Weak<Engine>, clock: Arc<dyn Clock>) {
 
 /// Does what is due; returns whether any chore is left.
 pub async fn round(engine: &Arc<Engine>) -> Result<bool> {
-    let mut query = DueQuery::new(&Lane::new(LANE), engine.clock.now_ms(), PAGE);
+    let mut query = DueQuery::new(&Lane::new(LANE), engine.clock.now_ms(), CHORES_PAGE);
     loop {
         let page = engine.store.due(&query).await?;
         query.after = page.end();

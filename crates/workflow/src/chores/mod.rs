@@ -14,12 +14,11 @@ use crate::records::chore::{LANE, Topic, topic_of};
 use crate::records::instance_of;
 use crate::redo;
 use crate::shared;
+use crate::tuning::CHORES_PAGE;
 use perennial_store::{DueQuery, Error, Lane, Order, Record, Result, Slot, Topics};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tracing::warn;
-
-const PAGE: usize = 100;
 
 /// Does a chore that is due, if it is not done already.
 pub async fn run(engine: &Arc<Engine>, record: Record) -> Result<()> {
@@ -50,7 +49,7 @@ pub async fn run_all(engine: &Arc<Engine>) -> Result<()> {
                 topics: BTreeSet::from([Arc::from(topic.name())]),
                 default: false,
             },
-            ..DueQuery::new(&Lane::new(LANE), u64::MAX, PAGE)
+            ..DueQuery::new(&Lane::new(LANE), u64::MAX, CHORES_PAGE)
         };
         loop {
             let page = engine.store.due(&query).await?;

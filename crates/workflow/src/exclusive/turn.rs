@@ -3,9 +3,10 @@
 use crate::board::{Body, MessageKind, Pin, Window};
 use crate::engine::Engine;
 use crate::outbox;
-use crate::queued::{PUT_OFF_MS, note_durability, written};
+use crate::queued::{note_durability, written};
 use crate::read::Freshness;
 use crate::records::message;
+use crate::tuning::PUT_OFF_MS;
 use crate::turn::{self, Aside, ClaimGuard, Fetched, Opened, Prepared};
 use perennial_store::{Commit, Error, Op, Place, Result};
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 
 use super::Snapshot;
 use crate::meters::Meters;
+use crate::tuning::{TRUST_CONFIRMED_MS, TRUST_OWN_MS};
 use parking_lot::Mutex;
 use perennial_store::{SLOTS, Slot};
 use quick_cache::{Weighter, sync};
@@ -25,15 +26,9 @@ pub enum Trust {
     At(u64),
 }
 
-/// How long a snapshot that this process wrote counts as the newest on a shared store: as long as a client that waits in the
-/// process that runs its workflow polls for it.
-const OWN_MS: u64 = 1_000;
-/// How long a confirmed snapshot does: concurrent queries cost one request.
-const CONFIRMED_MS: u64 = 5;
-
 /// How long a snapshot that was read counts as the newest.
 fn trusted_ms(involved: bool) -> u64 {
-    if involved { OWN_MS } else { CONFIRMED_MS }
+    if involved { TRUST_OWN_MS } else { TRUST_CONFIRMED_MS }
 }
 
 #[derive(Clone)]
@@ -162,7 +157,7 @@ impl Cache {
         if let Some(count) = commits.get_mut(usize::from(slot.0)) {
             *count += 1;
         }
-        let doubtful_ms = began_ms + OWN_MS;
+        let doubtful_ms = began_ms + TRUST_OWN_MS;
         self.entries
             .insert(Arc::clone(instance), Entry { snapshot, doubtful_ms });
     }
@@ -207,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_commit_left_while_the_store_was_read_is_not_trusted_where_others_may_write() {
+    fn a_commit_during_a_read_leaves_nothing_trusted_where_other_processes_write() {
         let (cache, instance) = cache();
         let began = cache.begin(SLOT);
         cache.put(&instance, SLOT, Arc::new(Snapshot::default()), 10);
@@ -217,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_overtaken_by_a_commit_believes_that_where_nobody_else_writes() {
+    fn a_reader_overtaken_by_a_commit_believes_the_commit_where_no_other_process_writes() {
         let (cache, instance) = cache();
         let began = cache.begin(SLOT);
         let committed = Arc::new(Snapshot::default());
@@ -228,16 +223,16 @@ mod tests {
     }
 
     #[test]
-    fn where_others_may_write_what_is_known_is_trusted_for_a_moment_only() {
+    fn where_other_processes_write_a_snapshot_is_trusted_for_a_moment_only() {
         let (cache, instance) = cache();
         cache.put(&instance, SLOT, Arc::new(Snapshot::default()), 10);
-        assert!(cache.get("a", Trust::At(10 + OWN_MS - 1)).is_some());
-        assert!(cache.get("a", Trust::At(10 + OWN_MS)).is_none());
+        assert!(cache.get("a", Trust::At(10 + TRUST_OWN_MS - 1)).is_some());
+        assert!(cache.get("a", Trust::At(10 + TRUST_OWN_MS)).is_none());
         cache.confirm(&instance, 2_000, false);
-        assert!(cache.get("a", Trust::At(2_000 + CONFIRMED_MS - 1)).is_some());
-        assert!(cache.get("a", Trust::At(2_000 + CONFIRMED_MS)).is_none());
+        assert!(cache.get("a", Trust::At(2_000 + TRUST_CONFIRMED_MS - 1)).is_some());
+        assert!(cache.get("a", Trust::At(2_000 + TRUST_CONFIRMED_MS)).is_none());
         cache.confirm(&instance, 3_000, true);
-        assert!(cache.get("a", Trust::At(3_000 + OWN_MS - 1)).is_some());
+        assert!(cache.get("a", Trust::At(3_000 + TRUST_OWN_MS - 1)).is_some());
         cache.doubt(&instance);
         assert!(cache.get("a", Trust::At(3_001)).is_none() && cache.peek("a").is_some());
     }

@@ -6,11 +6,9 @@ use crate::records::execution::Ended;
 use crate::records::kv::Entries;
 use crate::records::page::Page;
 use crate::records::{decode, head::Head};
+use crate::tuning::READ_PAGE;
 use perennial_store::{Error, Partition, Record, RecordId, Result, ScanQuery, Store, Version};
 use std::sync::Arc;
-
-/// How many records one request reads.
-pub const PAGE: usize = 1_000;
 
 /// Reads everything of an instance but its queues.
 #[cfg(feature = "testing")]
@@ -117,7 +115,7 @@ async fn custom(store: &dyn Store, partition: &Partition) -> Result<Option<Custo
 }
 
 async fn everything_under(store: &dyn Store, partition: &Partition, under: RecordId) -> Result<Vec<Record>> {
-    scan(store, ScanQuery::under(partition.clone(), under, PAGE)).await
+    scan(store, ScanQuery::under(partition.clone(), under, READ_PAGE)).await
 }
 
 /// All records of a query, page by page.

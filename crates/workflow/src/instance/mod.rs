@@ -9,5 +9,5 @@ pub use cache::{Cache, Trust};
 pub use history::History;
 #[cfg(feature = "testing")]
 pub use load::load;
-pub use load::{PAGE, ended, executions, history_of, load_from, load_rest, scan};
+pub use load::{ended, executions, history_of, load_from, load_rest, scan};
 pub use snapshot::Snapshot;

@@ -7,12 +7,9 @@ use crate::mutation::mutant;
 use crate::records::envelope::Envelope;
 use crate::records::message;
 use crate::records::tomb::Tomb;
+use crate::tuning::INTENT_OUTCOME_WAIT;
 use perennial_store::{Commit, Draft, Error, Key, Op, Order, Record, Result};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How long a turn waits for the outcome of the intents of its messages.
-const WAIT: Duration = Duration::from_millis(100);
 
 /// Waits briefly until the outcome of these intents is known: then most messages need no tombstone.
 pub async fn await_intents(engine: &Engine, origins: impl Iterator<Item = &Origin>) {
@@ -24,7 +21,7 @@ pub async fn await_intents(engine: &Engine, origins: impl Iterator<Item = &Origi
     tokio::select! {
         biased;
         _ = futures::future::join_all(going) => {}
-        () = engine.clock.sleep(WAIT) => {}
+        () = engine.clock.sleep(INTENT_OUTCOME_WAIT) => {}
     }
 }
 

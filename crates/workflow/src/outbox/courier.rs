@@ -2,15 +2,14 @@
 
 use super::Intent;
 use super::deliver::carry;
-use crate::engine::{BREATHER, Engine};
+use crate::engine::Engine;
 use crate::records::intent;
+use crate::tuning::{FAILURE_PAUSE, INTENT_TAKE_OVER_MS, INTENTS_PAGE};
 use perennial_store::{Clock, Commit, Committed, Draft, Error, Op, Partition, Record, Result, ScanQuery, Sharing};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use tokio::sync::watch;
 use tracing::{error, warn};
-
-const PAGE: usize = 1_000;
 
 /// Sends a courier with the intents of a turn that has become durable.
 pub fn dispatch(engine: &Arc<Engine>, sender: &Partition, intents: Vec<Intent>, committed: &Committed) {
@@ -65,7 +64,7 @@ async fn courier(engine: Weak<Engine>, clock: Arc<dyn Clock>, sender: Partition)
         }
         // A courier that sleeps keeps nothing alive.
         drop(engine);
-        clock.sleep(BREATHER).await;
+        clock.sleep(FAILURE_PAUSE).await;
     }
 }
 
@@ -88,7 +87,7 @@ pub async fn flush(engine: &Arc<Engine>, sender: &Partition) -> Result<bool> {
         return Ok(false);
     };
     carry_queued(engine, sender).await?;
-    let mut query = ScanQuery::under(sender.clone(), intent::root(), PAGE);
+    let mut query = ScanQuery::under(sender.clone(), intent::root(), INTENTS_PAGE);
     loop {
         let page = engine.store.scan(&query).await?;
         let mut found = VecDeque::with_capacity(page.records.len());
@@ -122,7 +121,7 @@ async fn claim(engine: &Engine, record: &Record) -> Result<bool> {
     let mut draft = Draft::new(record.key.clone(), record.body.clone());
     draft.place.clone_from(&record.place);
     if let Some(place) = &mut draft.place {
-        place.due_ms = engine.clock.now_ms() + intent::TAKE_OVER_AFTER_MS;
+        place.due_ms = engine.clock.now_ms() + INTENT_TAKE_OVER_MS;
     }
     let replace = Op::Replace(draft, record.version.clone());
     match engine.commit(Commit::new(vec![replace])).await {

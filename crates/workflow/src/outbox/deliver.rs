@@ -11,14 +11,12 @@ use crate::records::intent;
 use crate::records::{message, tomb};
 use crate::recover;
 use crate::shared;
+use crate::tuning::DELIVERIES_AT_ONCE;
 use futures::{FutureExt, StreamExt};
 use perennial_store::{Commit, Error, Op, Order, Partition, Result, Sharing, Version};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tracing::error;
-
-/// How many targets are served concurrently.
-const AT_ONCE: usize = 16;
 
 /// Delivers intents of one sender and removes them, from the store and from `intents`; after an error the rest is still in
 /// `intents`. Only one task at a time may do this for a sender.
@@ -38,7 +36,7 @@ pub async fn carry(engine: &Arc<Engine>, sender: &Partition, intents: &mut VecDe
         for (target, group) in groups {
             calls.push(serve(engine, sender, target, group).boxed());
         }
-        let calls = futures::stream::iter(calls).buffer_unordered(AT_ONCE);
+        let calls = futures::stream::iter(calls).buffer_unordered(DELIVERIES_AT_ONCE);
         let served: Vec<Result<()>> = calls.collect().await;
         let delivered = intents.iter().take(batch).filter(|intent| intent.is(State::Delivered));
         remove(engine, sender, delivered).await?;

@@ -3,6 +3,7 @@
 use super::chore::{self, Topic};
 use super::lanes::LaneLayout;
 use super::{encode, execution::Execution, partition};
+use crate::tuning::PHANTOM_LEASE_LINGER_MS;
 use duroxide::providers::WorkItem;
 use perennial_store::{Draft, Key, Listing, Order, Partition, Place, RecordId, Result};
 use serde::{Deserialize, Serialize};
@@ -119,9 +120,6 @@ pub struct PhantomLease {
     pub due_ms: u64,
 }
 
-/// How long after the end of its lease a phantom is checked.
-const PHANTOM_MS: u64 = 60_000;
-
 /// A turn that is durable and not yet complete: the rest is in its [`super::redo::Redo`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pending {
@@ -200,7 +198,7 @@ impl Head {
     /// Leases the instance to a process.
     pub fn lease_to(&mut self, lease: Lease) {
         if let Some(phantom) = &mut self.phantom {
-            phantom.due_ms = lease.until_ms.saturating_add(PHANTOM_MS);
+            phantom.due_ms = lease.until_ms.saturating_add(PHANTOM_LEASE_LINGER_MS);
         }
         self.lease = Some(lease);
     }

@@ -3,12 +3,10 @@
 use super::chore::{self, Topic};
 use super::envelope::IntentRef;
 use super::{decode, encode};
+use crate::tuning::INTENT_TAKE_OVER_MS;
 use duroxide::providers::WorkItem;
 use perennial_store::{Draft, Key, Order, Partition, Record, RecordId, Result};
 use serde::{Deserialize, Serialize};
-
-/// How long the process that wrote an intent has to deliver it before another process does.
-pub const TAKE_OVER_AFTER_MS: u64 = 5_000;
 
 /// What an intent says.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -56,7 +54,7 @@ impl Body {
             order: self.order,
         })?;
         let order = Order(self.order);
-        let place = chore::place(Topic::Outbox, order, now_ms + TAKE_OVER_AFTER_MS);
+        let place = chore::place(Topic::Outbox, order, now_ms + INTENT_TAKE_OVER_MS);
         Ok(Draft::new(key(sender, order), body).placed(place))
     }
 

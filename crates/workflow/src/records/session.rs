@@ -2,14 +2,12 @@
 
 use super::chore::{self, Topic};
 use super::encode;
+use crate::tuning::SESSION_LINGER_MS;
 use perennial_store::{Draft, Key, Order, Partition, RecordId, Result};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 const PREFIX: &str = "ses:";
-
-/// How long after its end a session is checked for removal.
-const LINGER_MS: u64 = 60_000;
 
 /// A worker's hold on a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,7 +28,7 @@ impl Session {
 
     /// The record to write. It is a chore, so that a session whose worker is gone is removed.
     pub fn draft(&self, session: &str, order: Order) -> Result<Draft> {
-        let place = chore::place(Topic::Sessions, order, self.until_ms.saturating_add(LINGER_MS));
+        let place = chore::place(Topic::Sessions, order, self.until_ms.saturating_add(SESSION_LINGER_MS));
         Ok(Draft::new(Self::key(session), encode(self)?).placed(place))
     }
 }

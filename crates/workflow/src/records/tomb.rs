@@ -3,11 +3,9 @@
 use super::chore::{self, Topic};
 use super::envelope::IntentRef;
 use super::{decode, encode};
+use crate::tuning::TOMBSTONE_MS;
 use perennial_store::{Draft, Key, Order, Record, Result};
 use serde::{Deserialize, Serialize};
-
-/// How long a tombstone stays: longer than any process can take to deliver an intent that it has read.
-pub const STAYS_MS: u64 = 3_600_000;
 
 /// What is left of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +17,7 @@ pub struct Tomb {
 impl Tomb {
     /// The record to write in the place of the message at `key`.
     pub fn draft(&self, key: Key, order: Order, now_ms: u64) -> Result<Draft> {
-        let place = chore::place(Topic::Tombs, order, now_ms + STAYS_MS);
+        let place = chore::place(Topic::Tombs, order, now_ms + TOMBSTONE_MS);
         Ok(Draft::new(key, encode(self)?).placed(place))
     }
 

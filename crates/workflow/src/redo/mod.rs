@@ -19,27 +19,21 @@ use crate::mutation::mutant;
 use crate::records::decode;
 use crate::records::head::Head;
 use crate::records::redo::Redo;
+use crate::tuning::FIRST_COMMIT_ROOM;
 use perennial_store::{Error, Limits, Partition, Result};
-
-/// How long the process that committed a turn has to roll it forward before another process does.
-const TAKE_OVER_AFTER_MS: u64 = 5_000;
-
-/// The operations of a turn's first commit besides the messages that it consumes: the head, the record of the rest, and some
-/// room for what else must be in it.
-const ROOM: usize = 8;
 
 /// How many messages a turn may consume, so that its first commit can remove all of them.
 pub fn messages_per_turn(ops_per_commit: usize) -> usize {
-    ops_per_commit.saturating_sub(ROOM).max(1)
+    ops_per_commit.saturating_sub(FIRST_COMMIT_ROOM).max(1)
 }
 
 /// Refuses a store whose commits are too small to be of use.
 pub fn check_limits(limits: &Limits) -> Result<()> {
-    if limits.ops_per_commit > ROOM {
+    if limits.ops_per_commit > FIRST_COMMIT_ROOM {
         return Ok(());
     }
     let why = format!(
-        "the workflow engine needs more than {ROOM} operations in a commit, and this store has {}",
+        "the workflow engine needs more than {FIRST_COMMIT_ROOM} operations in a commit, and this store has {}",
         limits.ops_per_commit
     );
     Err(Error::Invalid(why))

@@ -1,9 +1,10 @@
 //! Rolling forward.
 
-use crate::engine::{BREATHER, Engine};
+use crate::engine::Engine;
 use crate::records::decode;
 use crate::records::head::Head;
 use crate::records::redo::Redo;
+use crate::tuning::FAILURE_PAUSE;
 use perennial_store::{Commit, Committed, Draft, Error, Op, Partition, Result, Version};
 use tracing::warn;
 
@@ -154,7 +155,7 @@ impl Rest {
             if engine.is_closed() {
                 return None;
             }
-            engine.clock.sleep(BREATHER).await;
+            engine.clock.sleep(FAILURE_PAUSE).await;
         }
     }
 

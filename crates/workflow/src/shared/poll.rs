@@ -1,6 +1,5 @@
 //! One poll of the store for work, and what becomes of its result.
 
-use super::poller::BUSY_MS;
 use crate::board::{Body, Covered, Hint, MessageKind, QueuedActivity, QueuedMessage};
 use crate::engine::Engine;
 use crate::outbox::{Fate, Origin};
@@ -11,16 +10,12 @@ use crate::records::{decode, instance_of, lanes, message};
 use crate::recover;
 use crate::shared::turn::set_free;
 use crate::shared::{Affinity, Shared, affinity_of};
+use crate::tuning::{POLL_BUSY_MS, POLL_ENOUGH, POLL_PAGE};
 use perennial_store::{DueQuery, Error, Key, Lane, Order, Place, Record, Result, Topics};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-/// Records per poll.
-const PAGE: usize = 64;
-/// How much may be known before no more is polled for.
-const ENOUGH: usize = 2_048;
 
 /// What a poll brought.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,7 +42,7 @@ impl Found {
     pub fn next_poll(&self, wait: Duration, now_ms: u64) -> Duration {
         let again = self
             .again_ms
-            .map(|again_ms| again_ms.saturating_sub(now_ms).max(BUSY_MS));
+            .map(|again_ms| again_ms.saturating_sub(now_ms).max(POLL_BUSY_MS));
         again.map_or(wait, |again_ms| wait.min(Duration::from_millis(again_ms)))
     }
 }
@@ -55,7 +50,7 @@ impl Found {
 /// Queries the store for work and puts it on the board. What it does not return any more is taken off.
 pub async fn poll(engine: &Arc<Engine>, shared: &Shared, topics: Topics, turns: bool) -> Result<Found> {
     let mut found = Found::default();
-    if engine.board.lock().0.known() > ENOUGH {
+    if engine.board.lock().0.known() > POLL_ENOUGH {
         return Ok(found);
     }
     let after = *shared.poller.cursor.lock();
@@ -69,7 +64,7 @@ pub async fn poll(engine: &Arc<Engine>, shared: &Shared, topics: Topics, turns: 
     let query = DueQuery {
         topics: topics.clone(),
         after,
-        ..DueQuery::new(&Lane::new(lanes::READY), until_ms, PAGE)
+        ..DueQuery::new(&Lane::new(lanes::READY), until_ms, POLL_PAGE)
     };
     let page = engine.parts.due_inline(&query).await?;
     shared.poller.polled_ms.store(until_ms, Ordering::Relaxed);

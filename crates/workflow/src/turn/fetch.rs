@@ -7,6 +7,7 @@ use crate::instance::Snapshot;
 use crate::long_poll::{Fetch, long_poll};
 use crate::mutation::mutant;
 use crate::redo::messages_per_turn;
+use crate::tuning::DELIVERY_WAIT;
 use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, ProviderError, WorkItem};
 use perennial_store::{Error, Order};
@@ -14,9 +15,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::{error, trace};
-
-/// How long a fetch that does not wait for new work still waits for messages on their way from other instances.
-const DELIVERY: Duration = Duration::from_secs(1);
 
 /// A turn as the runtime takes it: the item, the token, and how often it was handed out.
 pub type Fetched = (OrchestrationItem, String, u32);
@@ -56,7 +54,7 @@ impl Fetch for Dispatcher {
         }
         tokio::select! {
             () = engine.outbox.idle() => {}
-            () = engine.clock.sleep(DELIVERY) => {}
+            () = engine.clock.sleep(DELIVERY_WAIT) => {}
         }
         true
     }

@@ -1,11 +1,11 @@
 //! Deleting many trees of instances.
 
 use super::atomically;
-use crate::admin::BULK;
 use crate::admin::inspect::{self, Parents};
 use crate::engine::Engine;
 use crate::read::Freshness;
 use crate::records::instance_of;
+use crate::tuning::BULK_ROOTS;
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter, ProviderError};
 use perennial_store::ListFilter;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// parent is gone is a root.
 pub async fn in_bulk(engine: &Arc<Engine>, filter: InstanceFilter) -> Result<DeleteInstanceResult, ProviderError> {
     let mut result = DeleteInstanceResult::default();
-    let limit = filter.limit.map_or(BULK, |limit| limit as usize);
+    let limit = filter.limit.map_or(BULK_ROOTS, |limit| limit as usize);
     for root in ended_roots(engine, &filter, limit).await? {
         let tree = inspect::tree(engine, "delete_instance_bulk", &root).await?;
         match atomically(engine, &tree, false).await {

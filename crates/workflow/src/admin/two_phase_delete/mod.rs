@@ -14,6 +14,7 @@ mod remove;
 use crate::engine::Engine;
 use crate::records::head::{Deletion, Head};
 use crate::records::{decode, instance_of};
+use crate::tuning::DELETION_TAKE_OVER_MS;
 use mark::{Fate, head_of, unmark, unmark_all};
 use perennial_store::{Commit, Error, Op, Record, Result, Version};
 use remove::carry_out;
@@ -21,9 +22,6 @@ use std::sync::Arc;
 use tracing::warn;
 
 pub use remove::evict;
-
-/// How long a process has to finish its deletion before another one does.
-const TAKE_OVER_AFTER_MS: u64 = 10_000;
 
 /// The outcome of a deletion.
 pub enum Verdict {
@@ -52,7 +50,7 @@ pub async fn delete<Refusal>(
         members: Vec::new(),
         decided: false,
         order,
-        due_ms: engine.clock.now_ms() + TAKE_OVER_AFTER_MS,
+        due_ms: engine.clock.now_ms() + DELETION_TAKE_OVER_MS,
     };
     let mut members: Vec<String> = targets.iter().map(|(id, ..)| id.clone()).collect();
     // If anything fails from here on, housekeeping finishes or cancels the deletion.

@@ -9,15 +9,10 @@ use crate::records::execution::Ended;
 use crate::records::head::Head;
 use crate::records::{message, partition};
 use crate::send::slot_of;
+use crate::tuning::{REMOVE_RETRY_AFTER, REMOVE_TRIES};
 use perennial_store::{Commit, Error, Op, Order, Record, Result, Version};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How often the removal of an instance is tried before it is left to housekeeping.
-const TRIES: usize = 64;
-/// How long to wait for the commit that came in between.
-const WAIT: Duration = Duration::from_millis(20);
 
 /// Removes every instance of a deletion that is decided, the coordinator last.
 pub async fn carry_out(engine: &Arc<Engine>, coordinator: &str, by: &str) -> Result<()> {
@@ -36,7 +31,7 @@ pub async fn carry_out(engine: &Arc<Engine>, coordinator: &str, by: &str) -> Res
 /// Removes a marked instance, head last. Every operation is on the version that was read, so nothing is removed from an
 /// instance of the same name that was started since.
 async fn remove(engine: &Arc<Engine>, instance: &str, by: &str) -> Result<()> {
-    for _ in 0..TRIES {
+    for _ in 0..REMOVE_TRIES {
         let Some((head, version)) = deletion(engine, instance, by).await? else {
             engine.cache.forget(instance, slot_of(instance));
             return Ok(());
@@ -46,7 +41,7 @@ async fn remove(engine: &Arc<Engine>, instance: &str, by: &str) -> Result<()> {
             engine.cache.forget(instance, slot_of(instance));
             return Ok(());
         }
-        engine.clock.sleep(WAIT).await;
+        engine.clock.sleep(REMOVE_RETRY_AFTER).await;
     }
     let why = format!("{instance} is too busy to be removed: trying again later");
     Err(Error::Unavailable(why))

@@ -4,10 +4,8 @@ use super::super::Inner;
 use super::super::mailbox::Body;
 use super::{QueuedActivity, State};
 use crate::records::work::Activity;
+use crate::tuning::NEXT_ACTIVITY_WITHIN;
 use perennial_store::{Order, Version};
-
-/// How far into the queue to search for the next activity of an instance.
-const NEAR: usize = 64;
 
 impl Inner {
     /// Takes the oldest ready activity of the same instance and tag out of the queue, for a commit that may claim it.
@@ -24,7 +22,7 @@ impl Inner {
                     && matches!(queued.body, Body::Held(..))
             })
         };
-        let (_, order) = *ready.iter().take(NEAR).find(suits)?;
+        let (_, order) = *ready.iter().take(NEXT_ACTIVITY_WITHIN).find(suits)?;
         self.unshow(order);
         let entry = self.work.entries.get_mut(&order)?;
         entry.state = State::Aside;

@@ -12,15 +12,13 @@ use crate::records::{decode, partition};
 use crate::redo;
 use crate::send::slot_of;
 use crate::shared::{Shared, lasts};
+use crate::tuning::TURN_CLAIM_TRIES;
 use crate::turn::{self, ClaimGuard};
 use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::WorkItem;
 use perennial_store::{Error, Op, Result, Version};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// How often a claim is tried when the head is not what it was believed to be.
-const TRIES: usize = 8;
 
 /// What became of the attempt to claim an instance.
 pub enum Acquired {
@@ -252,7 +250,7 @@ async fn claim(
 ) -> Result<Claimed> {
     let instance = &guard.instance;
     let mut belief = Belief::begin(engine, guard).await?;
-    for _ in 0..TRIES {
+    for _ in 0..TURN_CLAIM_TRIES {
         let Some(now_ms) = held_now(engine, guard) else {
             return Ok(Claimed::Lapsed);
         };

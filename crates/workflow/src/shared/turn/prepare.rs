@@ -6,8 +6,8 @@ use super::{abandon, mailbox, release};
 use crate::board::Window;
 use crate::engine::Engine;
 use crate::instance::Snapshot;
-use crate::queued::PUT_OFF_MS;
 use crate::shared::{Shared, handover};
+use crate::tuning::{LEASED_ELSEWHERE_MS, PUT_OFF_MS};
 use crate::turn::{self, Abandoned, Aside, ClaimGuard, Fetched, Prepared};
 use duroxide::providers::{ProviderError, WorkItem};
 use futures::FutureExt;
@@ -15,9 +15,6 @@ use futures::future::BoxFuture;
 use perennial_store::{Result, Version};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// How long an instance is left alone that another process works on, before it is looked at again.
-const BUSY_MS: u64 = 1_000;
 
 /// Claims and reads a turn. Its claim is in the store, so it does not stop half-way if the caller goes away: what it got is
 /// then given back.
@@ -90,7 +87,7 @@ fn stand_back(engine: &Engine, guard: &mut ClaimGuard, acquired: Acquired) {
     match acquired {
         Acquired::Busy(until_ms) if until_ms > engine.clock.now_ms() => {
             let (mut board, now_ms) = engine.board.lock();
-            board.leave_alone(&guard.instance, until_ms.min(now_ms + BUSY_MS), now_ms);
+            board.leave_alone(&guard.instance, until_ms.min(now_ms + LEASED_ELSEWHERE_MS), now_ms);
         }
         Acquired::Busy(_) => guard.put_off(PUT_OFF_MS),
         Acquired::Pinned(pin) => engine.board.lock().0.pin(&guard.instance, pin),
