@@ -37,6 +37,11 @@ impl Version {
         }
     }
 
+    /// Whether this is the version of an earlier write than the other. Only stores that number their writes can say.
+    pub fn is_older_than(&self, other: &Self) -> bool {
+        matches!((&self.0, &other.0), (Repr::Number(one), Repr::Number(other)) if one < other)
+    }
+
     /// The tag, if this store hands out tags.
     pub fn as_text(&self) -> Option<&str> {
         match &self.0 {

@@ -1,4 +1,4 @@
-//! How much memory the bodies of queued items take together.
+//! The memory that the bodies of queued items share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// A budget of this many bytes.
     pub fn new(bytes: usize) -> Arc<Self> {
         Arc::new(Self {
             left: AtomicUsize::new(bytes),

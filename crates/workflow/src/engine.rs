@@ -13,6 +13,7 @@ use crate::records::lanes::LaneLayout;
 use crate::records::work::Activity;
 use crate::settings::Settings;
 use crate::spawn::Spawner;
+use crate::tuning::{FAILURE_PAUSE, RETRY_FOR};
 use duroxide::providers::{ProviderError, WorkItem};
 use perennial_store::{ChunkedStore, Clock, Commit, Committed, Error, Order, Result, RetryStore, Store};
 use std::sync::Arc;
@@ -67,12 +68,6 @@ pub fn put_off(now_ms: u64, delay: Duration) -> u64 {
 pub fn deadline(now_ms: u64, poll: Duration) -> u64 {
     if poll.is_zero() { now_ms } else { put_off(now_ms, poll) }
 }
-
-/// How long a fetch that failed waits before it tries again.
-pub const BREATHER: Duration = Duration::from_millis(500);
-
-/// How long transient failures of the store are retried: less than the runtime's shortest lease.
-pub const RETRY_FOR: Duration = Duration::from_secs(4);
 
 impl Engine {
     pub fn new(store: Arc<dyn Store>, settings: Settings, clock: Arc<dyn Clock>) -> Self {
@@ -153,7 +148,9 @@ impl Engine {
             return Err(error::from_store(operation, error));
         }
         warn!(operation, %error, "the store failed; trying again");
-        self.clock.sleep(BREATHER.min(Duration::from_millis(left_ms))).await;
+        self.clock
+            .sleep(FAILURE_PAUSE.min(Duration::from_millis(left_ms)))
+            .await;
         Ok(())
     }
 

@@ -1,10 +1,10 @@
-//! What the runtime is told when something fails.
+//! The runtime's form of errors.
 
 use duroxide::providers::ProviderError;
 use perennial_store::Error;
 
-/// Turns a store's error into the runtime's. A conflict that reaches this far means that somebody else took
-/// over: trying again cannot help.
+/// Turns a store's error into the runtime's. A conflict that reaches this far means that another process took over: retrying
+/// cannot help.
 pub fn from_store(operation: &'static str, error: &Error) -> ProviderError {
     match error {
         Error::Throttled { .. } | Error::Unavailable(_) | Error::UnknownOutcome(_) | Error::Closed(_) => {

@@ -4,8 +4,8 @@ use crate::spawn::Spawner;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Starts a task when it is needed, and lets it end when it is not. No wake-up is lost: a task that is about to end looks once
-/// more after it has said so, and whoever makes work for it afterwards starts another.
+/// Starts a task when it is needed, and lets it end when it is not. No wake-up is lost: a task that is about to end checks
+/// once more after it has said so, and a caller that makes work for it afterwards starts another.
 ///
 /// A task that ends without [`may_end`](Self::may_end), because its engine is closed or gone, is not started again.
 #[derive(Default)]

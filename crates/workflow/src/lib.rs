@@ -16,6 +16,7 @@
 //! | `chores` | what others do if this process dies before it has |
 //! | `admin` | inspection, deletion, pruning |
 //! | `workflows` | the handle that programs hold, and a new engine after the store broke |
+//! | `tuning` | every constant that one might tune, with the reason for its value |
 //! | `provider`, `provider_admin` | the runtime's traits, delegating |
 
 mod admin;
@@ -48,6 +49,7 @@ mod shield;
 mod spawn;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod tuning;
 mod turn;
 mod wait;
 mod work;

@@ -71,7 +71,7 @@ pub async fn long_poll<F: Fetch>(
             waiting.sleep(deadline_ms).await;
             fetch.woken().await;
         } else {
-            // Whoever begins to wait must look once more before it sleeps.
+            // A fetch that begins to wait must look once more before it sleeps.
             waiting = Some(engine.board.wait(want.clone()));
         }
     }

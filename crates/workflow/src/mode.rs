@@ -8,16 +8,17 @@ use crate::engine::Engine;
 use crate::exclusive;
 use crate::instance::{Snapshot, Trust};
 use crate::order::Sequencer;
+use crate::outbox;
 use crate::queued::NewMessage;
 use crate::read::Freshness;
 use crate::records::head::{Head, Lease};
 use crate::records::lanes::LaneLayout;
 use crate::records::work::Activity;
+use crate::recover;
 use crate::settings::Settings;
 use crate::shared::{self, Arrival, ArrivalClaim, Shared};
 use crate::turn::{self, Turn};
 use crate::work::{self, Worker};
-use crate::{engine, recover};
 use duroxide::providers::{ProviderError, WorkItem};
 use perennial_store::{Commit, Committed, Draft, Key, Op, Order, Record, Result, Sharing, Store, Version};
 use std::sync::Arc;
@@ -246,13 +247,13 @@ impl Mode {
     pub async fn acquire_turn(
         &self,
         engine: &Arc<Engine>,
-        taken: turn::ClaimGuard,
+        guard: turn::ClaimGuard,
         window: &Window,
         lock: Duration,
     ) -> Result<Option<turn::Fetched>> {
         match self {
-            Self::Exclusive => exclusive::turn::acquire(engine, taken, window, lock).await,
-            Self::Shared(shared) => shared::turn::acquire(engine, shared, taken, window, lock).await,
+            Self::Exclusive => exclusive::turn::acquire(engine, guard, window, lock).await,
+            Self::Shared(shared) => shared::turn::acquire(engine, shared, guard, window, lock).await,
         }
     }
 
@@ -260,12 +261,12 @@ impl Mode {
     pub async fn acquire_work(
         &self,
         engine: &Arc<Engine>,
-        taken: work::ClaimGuard,
+        guard: work::ClaimGuard,
         worker: &Worker,
     ) -> Result<Option<work::Fetched>> {
         match self {
-            Self::Exclusive => exclusive::work::acquire(engine, taken, worker).await,
-            Self::Shared(shared) => shared::work::acquire(engine, shared, taken, worker).await,
+            Self::Exclusive => exclusive::work::acquire(engine, guard, worker).await,
+            Self::Shared(shared) => shared::work::acquire(engine, shared, guard, worker).await,
         }
     }
 
@@ -329,11 +330,7 @@ impl Mode {
         idle: Duration,
     ) -> Result<usize> {
         match self {
-            Self::Exclusive => {
-                let (mut board, now_ms) = engine.board.lock();
-                let (extend_ms, idle_ms) = (engine::millis(extend), engine::millis(idle));
-                Ok(board.renew_sessions(owners, extend_ms, idle_ms, now_ms))
-            }
+            Self::Exclusive => Ok(exclusive::work::renew_sessions(engine, owners, extend, idle)),
             Self::Shared(shared) => shared::work::renew_sessions(engine, shared, owners, extend, idle).await,
         }
     }
@@ -341,10 +338,7 @@ impl Mode {
     /// Forgets sessions that no worker holds and nothing waits for; returns how many.
     pub async fn clean_up_sessions(&self, engine: &Engine) -> Result<usize> {
         match self {
-            Self::Exclusive => {
-                let (mut board, now_ms) = engine.board.lock();
-                Ok(board.sessions().clean_up(now_ms).len())
-            }
+            Self::Exclusive => Ok(exclusive::work::clean_up_sessions(engine)),
             Self::Shared(shared) => shared::work::clean_up_sessions(engine, shared).await,
         }
     }
@@ -357,7 +351,7 @@ impl Mode {
         &self,
         engine: &Arc<Engine>,
         done: work::Done,
-        result: Option<(NewMessage, Op)>,
+        result: Option<(outbox::Outgoing, Op)>,
     ) -> Result<(), ProviderError> {
         match self {
             Self::Exclusive => exclusive::work::finish(engine, done, result).await,

@@ -24,7 +24,7 @@ const LONGEST_KEY: usize = 65_535;
 
 impl Workflows {
     /// The longest id that an instance may be started with, in bytes. Children that the runtime names after it have room for
-    /// 16 generations; a child whose id would be too long fails, and its parent is told.
+    /// 16 generations; a child whose id would be too long fails, and its parent gets the failure.
     pub fn longest_instance_id(&self) -> usize {
         longest(&self.engine().store.limits())
     }
@@ -56,7 +56,7 @@ fn too_long(actual: usize, limit: usize) -> Error {
     }
 }
 
-/// Refuses to start an instance from outside whose id leaves no room for what is named after it.
+/// Refuses to start an instance from outside whose id leaves no room for the names derived from it.
 pub fn check(operation: &'static str, limits: &Limits, item: &WorkItem) -> Result<(), ProviderError> {
     let WorkItem::StartOrchestration {
         instance,
@@ -83,8 +83,8 @@ pub fn check(operation: &'static str, limits: &Limits, item: &WorkItem) -> Resul
     }
 }
 
-/// A message that a turn sends, or what its sender gets instead: the start of a child whose id is too long becomes the failure
-/// of that child. A start that nobody waits for is refused, and the turn with it.
+/// A message that a turn sends, or its replacement: the start of a child whose id is too long becomes the failure of that
+/// child. A detached start with such an id is refused, and the turn with it.
 pub fn possible(limits: &Limits, item: WorkItem) -> Result<WorkItem> {
     let WorkItem::StartOrchestration {
         instance,

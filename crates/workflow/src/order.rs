@@ -1,4 +1,4 @@
-//! Numbers that tell the order of arrival.
+//! Numbers that give the order of arrival.
 
 use perennial_store::Order;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Default)]
 pub struct Sequencer {
     last: AtomicU64,
-    /// The low bits of every order, where processes share a store: it makes it unlikely that two give out the same.
+    /// The low bits of every order, where processes share a store: they make it unlikely that two processes give out the same.
     mark: Option<u64>,
 }
 
 /// A millisecond holds about a million orders.
 const PER_MS: u32 = 20;
-/// How many bits of an order are the mark of a process.
+/// How many bits of an order identify the process.
 const MARK: u32 = 10;
 
 impl Sequencer {

@@ -5,12 +5,10 @@ use crate::engine::Engine;
 use crate::records::head::InlineMessage;
 use crate::records::work::Activity;
 use crate::records::{message, work};
+use crate::tuning::INLINE_BYTES;
 use duroxide::providers::WorkItem;
 use perennial_store::{Committed, Durability, Key, Op, Order, Place, RecordId, Result, Version};
 use std::sync::Arc;
-
-/// The largest message that goes into a head.
-const INLINE_BYTES: usize = 1 << 13;
 
 /// A message that a commit creates, before its version is known.
 pub struct NewMessage {
@@ -155,9 +153,6 @@ impl NewActivity {
         }
     }
 }
-
-/// How long work waits whose record another task is just writing: the outcome is known in a moment.
-pub const PUT_OFF_MS: u64 = 10;
 
 /// The version that an operation wrote; `None` if it was overwritten or removed before the lost reply to the commit was
 /// resolved, see [`Committed::versions`]. Then what it wrote is not this process's any more.

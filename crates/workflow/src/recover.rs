@@ -1,4 +1,4 @@
-//! Opening and leaving a store: what is only in memory is rebuilt at the one and written down at the other.
+//! Opening and leaving a store: opening rebuilds what is only in memory, leaving writes it down.
 
 use crate::board::{MessageKind, QueuedActivity, QueuedMessage};
 use crate::chores;
@@ -9,36 +9,30 @@ use crate::records::envelope::Envelope;
 use crate::records::work::Activity;
 use crate::records::{instance_of, lanes, message};
 use crate::redo;
+use crate::tuning::RECOVER_PAGE;
 use perennial_store::{
-    Commit, Draft, DueQuery, Error, Key, Lane, Limits, Op, Order, Partition, Place, Record, RecordId, Result, Sharing,
-    Topics,
+    Commit, Draft, DueQuery, Error, Key, Lane, Limits, Op, Order, Partition, Place, Record, RecordId, Result, Topics,
 };
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tracing::{info, warn};
 
-/// Queued records that cannot be read stand here, by the queue that they came from, until a version of
-/// perennial that can read them opens the store.
+/// The lane of queued records that cannot be read, by the queue that they came from, until a version of perennial that can
+/// read them opens the store.
 pub const QUARANTINE: &str = "quarantine";
 
-const PAGE: usize = 1_000;
-
-/// Tells that the store was left in order: every delivery count is written down.
+/// The record that says that the store was left in order: every delivery count is written down.
 fn clean_marker() -> Key {
     Key::new(Partition::new("wf-engine"), RecordId::of("clean"))
 }
 
 /// Fills the board from the store.
 pub async fn recover(engine: &Arc<Engine>) -> Result<()> {
-    if engine.store.sharing() != Sharing::Exclusive {
-        let why = "the workflow engine needs a store that is its own";
-        return Err(Error::Invalid(why.to_string()));
-    }
     redo::check_limits(&engine.store.limits())?;
     chores::run_all(engine).await?;
     engine.outbox.open();
-    // If nobody can tell, the worst is assumed.
+    // If it cannot be read, the worst is assumed.
     let clean = if_readable(engine.store.get(&clean_marker()).await)?.is_some();
     let mut found = 0;
     for lane in [Cow::Borrowed(lanes::TURN), Cow::Borrowed(lanes::WORK)] {
@@ -56,7 +50,7 @@ pub async fn recover(engine: &Arc<Engine>) -> Result<()> {
     Ok(())
 }
 
-/// What was found; nothing if it cannot be read.
+/// The record that was found; `None` if it cannot be read.
 fn if_readable(found: Result<Option<Record>>) -> Result<Option<Record>> {
     match found {
         Err(Error::Corrupt(_)) => Ok(None),
@@ -67,7 +61,7 @@ fn if_readable(found: Result<Option<Record>>) -> Result<Option<Record>> {
 async fn admit_all(engine: &Engine, lane: &str, topics: Topics, clean: bool) -> Result<usize> {
     let mut query = DueQuery {
         topics,
-        ..DueQuery::new(&Lane::new(""), u64::MAX, PAGE)
+        ..DueQuery::new(&Lane::new(""), u64::MAX, RECOVER_PAGE)
     };
     query.lane = Cow::Owned(lane.to_string());
     let mut found = 0;
@@ -84,7 +78,7 @@ async fn admit_all(engine: &Engine, lane: &str, topics: Topics, clean: bool) -> 
     }
 }
 
-/// Puts a queued record on the board; one that cannot be read is set aside, in nobody's way.
+/// Puts a queued record on the board; one that cannot be read is set aside.
 pub async fn admit(engine: &Engine, record: Record, clean: bool) -> Result<()> {
     let Some(place) = record.place.clone() else {
         return Ok(());
@@ -127,7 +121,7 @@ fn sort(lane: &str, envelope: Envelope, key: &Key) -> Result<Queued> {
 
 fn put_on_board(engine: &Engine, record: Record, queued: Queued, clean: bool) {
     let Some(place) = record.place else { return };
-    // A process that died may have handed out anything that was queued, once, without writing it down.
+    // A process that died may have handed out every queued record once, without writing that down.
     let floor = u32::from(mutant!(ForgetCrash, false, !clean));
     let bytes = record.body.len();
     match queued {
@@ -170,7 +164,7 @@ fn put_on_board(engine: &Engine, record: Record, queued: Queued, clean: bool) {
     }
 }
 
-/// Where a record stands that came from a queue and is in nobody's way.
+/// The place of a record of `lane` that is set aside.
 pub fn aside(lane: &str, order: Order) -> Place {
     Place {
         lane: Lane {
@@ -232,7 +226,7 @@ pub async fn leave(engine: &Engine) -> Result<()> {
     counts.sort_unstable();
     let mut ops = Vec::with_capacity(counts.len() + 1);
     for (key, attempts) in counts {
-        // One that cannot be read is set aside by whoever opens the store next.
+        // A record that cannot be read is set aside when the store is opened next.
         let Some(record) = if_readable(engine.store.get(&key).await)? else {
             continue;
         };
@@ -243,7 +237,7 @@ pub async fn leave(engine: &Engine) -> Result<()> {
         let body = Envelope::body_from(&envelope.item, attempts, envelope.from.as_ref())?;
         ops.push(Op::Replace(Draft::new(key, body).placed(place), record.version));
     }
-    // The mark comes last, or with all the rest: it says that everything before it is there.
+    // The marker comes last, or with all the rest: it says that everything before it is stored.
     ops.push(Op::Put(Draft::new(clean_marker(), "{}")));
     for ops in within_limits(&engine.store.limits(), ops) {
         engine.commit(Commit::new(ops)).await?;
@@ -251,7 +245,7 @@ pub async fn leave(engine: &Engine) -> Result<()> {
     Ok(())
 }
 
-/// Cuts operations that need not happen together into commits that the store takes.
+/// Groups operations that need not happen together into commits that the store accepts.
 fn within_limits(limits: &Limits, ops: Vec<Op>) -> Vec<Vec<Op>> {
     let mut commits: Vec<Vec<Op>> = Vec::new();
     for op in ops {

@@ -1,4 +1,4 @@
-//! Damage done on purpose, and a look inside: hooks for tests and for the simulator.
+//! Deliberate damage, and a view inside: hooks for tests and for the simulator.
 
 use crate::instance;
 pub use crate::mutation::{Mutation, is as is_broken, mutate};
@@ -71,7 +71,7 @@ pub fn max_attempts(workflows: &Workflows, instance: &str) -> u32 {
     engine.board.lock().0.turns().max_attempts(instance) + deliveries.unwrap_or_default()
 }
 
-/// LaneLayout a message whose body is `body`, readable or not.
+/// Queues a message whose body is `body`, readable or not.
 pub async fn plant_message(workflows: &Workflows, instance: &str, body: &'static [u8]) -> Result<()> {
     let order = workflows.engine().next_order();
     plant(
@@ -87,7 +87,7 @@ pub async fn plant_message(workflows: &Workflows, instance: &str, body: &'static
     .await
 }
 
-/// LaneLayout an activity whose body is `body`, readable or not.
+/// Queues an activity whose body is `body`, readable or not.
 pub async fn plant_activity(workflows: &Workflows, instance: &str, body: &'static [u8]) -> Result<()> {
     let order = workflows.engine().next_order();
     let key = Key::new(partition(instance), work::root().number(1).number(1).number(order.0));
@@ -113,7 +113,7 @@ async fn plant(workflows: &Workflows, key: Key, body: &'static [u8], place: Plac
         )]))
         .await?;
     match engine.store.get(&key).await? {
-        // The poller of a runtime that runs may be faster.
+        // The poller of a running runtime may be faster.
         Some(record) => match recover::admit(&engine, record, true).await {
             Err(perennial_store::Error::Conflict { .. }) if engine.mode.is_shared() => Ok(()),
             outcome => outcome,
@@ -122,11 +122,11 @@ async fn plant(workflows: &Workflows, key: Key, body: &'static [u8], place: Plac
     }
 }
 
-/// Lets go of the store without writing anything down, as a process that dies does.
+/// Drops the store without writing anything, as a process that dies does.
 pub async fn let_go(workflows: &Workflows) {
     let engine = workflows.engine();
     engine.closed.store(true, std::sync::atomic::Ordering::Release);
-    // A store that is closed twice has nothing left to say.
+    // An error of a store that is closed twice does not matter.
     engine.store.close().await.ok();
 }
 
@@ -155,7 +155,7 @@ pub fn residue(workflows: &Workflows) -> Residue {
     }
 }
 
-/// What the board keeps beside the work itself: nothing that grows, when all work is done.
+/// The board's auxiliary collections: nothing that grows, when all work is done.
 pub fn bookkeeping(workflows: &Workflows) -> [(&'static str, usize); 5] {
     let engine = workflows.engine();
     let (mut board, now_ms) = engine.board.lock();
@@ -168,20 +168,20 @@ pub fn waiting(workflows: &Workflows) -> usize {
     workflows.engine().cache.watchers.len()
 }
 
-/// Whether what is cached of an instance is what `store` holds, and says what is not. Where no commit can be under way,
-/// `settled`, the versions must agree too.
+/// Whether the cached snapshot of an instance equals what `store` holds; says how it differs. Where no commit can be under
+/// way, `is_idle`, the versions must agree too.
 pub async fn compare_cached(
     workflows: &Workflows,
     store: &dyn Store,
     instance: &str,
-    settled: bool,
+    is_idle: bool,
 ) -> std::result::Result<(), String> {
     let Some(cached) = workflows.engine().cache.peek(instance) else {
         return Ok(());
     };
     let stored = instance::load(store, instance).await.map_err(|why| why.to_string())?;
     let version = |snapshot: &instance::Snapshot| snapshot.head.as_ref().map(|(_, version)| version.clone());
-    if !settled && version(&cached) != version(&stored) {
+    if !is_idle && version(&cached) != version(&stored) {
         return Ok(());
     }
     if *cached == stored {

@@ -1,8 +1,9 @@
 //! Waiting for a workflow to end, without polling where this process ends it.
 
-use crate::engine::{BREATHER, Engine, later};
+use crate::engine::{Engine, later};
 use crate::read::Freshness;
 use crate::records::head::Head;
+use crate::tuning::{FAILURE_PAUSE, WAIT_FIRST_PAUSE, WAIT_LONGEST_PAUSE};
 use crate::workflows::Workflows;
 use duroxide::{Client, ClientError, OrchestrationStatus};
 use perennial_store::Sharing;
@@ -11,12 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const OPERATION: &str = "wait";
-
-/// On a store that many processes share, another process may end the instance: it is read again after this time, and then
-/// after twice as long each time,
-const FIRST_PAUSE: Duration = Duration::from_millis(25);
-/// up to this. Each read is one request.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Workflows {
     /// Waits until an instance has completed or failed, and returns its final status; [`ClientError::Timeout`] if it has not
@@ -37,7 +32,7 @@ impl Workflows {
     pub async fn wait(&self, instance: &str, timeout: Duration) -> Result<OrchestrationStatus, ClientError> {
         let name: Arc<str> = Arc::from(instance);
         let deadline_ms = later(self.engine().clock.now_ms(), timeout);
-        let mut pause = FIRST_PAUSE;
+        let mut pause = WAIT_FIRST_PAUSE;
         loop {
             let mut watcher = self.engine().cache.watchers.watch(&name);
             let outcome = match self.engine_for(OPERATION).await {
@@ -54,14 +49,14 @@ impl Workflows {
                 Err(error) if left.is_zero() => return Err(error),
                 Ok(None) if left.is_zero() => return Err(ClientError::Timeout),
                 // The store is away for the moment.
-                Err(_) => BREATHER,
+                Err(_) => FAILURE_PAUSE,
                 Ok(None) if engine.store.sharing() == Sharing::Shared => pause,
                 Ok(None) => Duration::MAX,
             };
             tokio::select! {
                 () = watcher.changed() => {}
                 () = self.replaced(&engine) => {}
-                () = engine.clock.sleep(next.min(left)) => pause = (pause * 2).min(LONGEST_PAUSE),
+                () = engine.clock.sleep(next.min(left)) => pause = (pause * 2).min(WAIT_LONGEST_PAUSE),
             }
         }
     }

@@ -1,8 +1,9 @@
 //! The handle that programs hold: an engine on a store, and a new engine after the store broke.
 
-use crate::engine::{Engine, RETRY_FOR, later};
+use crate::engine::{Engine, later};
 use crate::error::from_store;
 use crate::settings::Settings;
+use crate::tuning::RETRY_FOR;
 use duroxide::providers::ProviderError;
 use parking_lot::RwLock;
 use perennial_store::{

@@ -1,4 +1,4 @@
-//! What must be true when everything is done.
+//! What must hold when everything is done.
 
 use crate::clock::pause;
 use crate::scene::Scene;
@@ -8,8 +8,8 @@ use perennial_kv::{MemoryDisk, MemoryStore, Table};
 use perennial_workflow::{Workflows, testing};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Lets what is under way come to its end, with nothing going wrong any more; longer than any lease and session.
-pub async fn settled(scene: &Scene, workflows: &Workflows, raw: &MemoryStore) {
+/// Waits, with no more faults, until everything that is under way has ended: longer than any lease and session.
+pub async fn when_idle(scene: &Scene, workflows: &Workflows, raw: &MemoryStore) {
     scene.calm_down();
     pause(1_200_000).await;
     let instances = workflows.list_instances().await.unwrap_or_default();
@@ -28,7 +28,7 @@ pub async fn settled(scene: &Scene, workflows: &Workflows, raw: &MemoryStore) {
     }
 }
 
-/// What is stored of every instance.
+/// Checks what is stored of every instance.
 pub async fn at_the_end(scene: &Scene, workflows: &Workflows) {
     if let Err(why) = inspect(scene, workflows).await {
         scene.blame(format!("the store could not be inspected: {why}"));
@@ -81,7 +81,7 @@ async fn inspect(scene: &Scene, workflows: &Workflows) -> Result<(), ProviderErr
     Ok(())
 }
 
-/// The instance that a workflow under a name of the runtime's belongs to.
+/// The root instance of a workflow that the runtime named.
 pub fn root_of(instance: &str) -> &str {
     instance.split("::").next().unwrap_or(instance)
 }
@@ -104,7 +104,7 @@ fn check_instances(scene: &Scene, instances: &[String]) {
     }
 }
 
-/// No gap, nothing twice, one end.
+/// Checks that a history has no gap, no event twice, and one end.
 fn check_history(scene: &Scene, instance: &str, execution: u64, history: &[Event]) {
     let place = format!("{instance}/{execution}");
     let ids: Vec<u64> = history.iter().map(|event| event.event_id).collect();
@@ -134,7 +134,7 @@ fn check_history(scene: &Scene, instance: &str, execution: u64, history: &[Event
     }
 }
 
-/// What was acknowledged is there.
+/// Checks that every acknowledged turn is stored.
 fn check_turns(scene: &Scene, histories: &Histories) {
     let mut blames = Vec::new();
     {
@@ -145,7 +145,7 @@ fn check_turns(scene: &Scene, histories: &Histories) {
             .map(|(place, history)| (place, history.iter().map(told).collect()))
             .collect();
         for (instance, execution, events) in &facts.turns {
-            // Executions that are gone were deleted or pruned: that is checked elsewhere.
+            // Executions that are gone were deleted or pruned, which is checked elsewhere.
             let Some(stored) = stored.get(&(instance.clone(), *execution)) else {
                 continue;
             };
@@ -159,7 +159,7 @@ fn check_turns(scene: &Scene, histories: &Histories) {
     blames.into_iter().for_each(|blame| scene.blame(blame));
 }
 
-/// Nothing is stored but what instances own, and nothing is queued.
+/// Checks that nothing is stored but what instances own, and that nothing is queued.
 pub fn left_behind(scene: &Scene, disk: &MemoryDisk) {
     for (key, _) in disk.entries(Table::Queue) {
         scene.blame(format!("{} was left behind in a queue", String::from_utf8_lossy(&key)));

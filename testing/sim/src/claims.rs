@@ -1,4 +1,4 @@
-//! Who holds what: nothing is held by two, and what is handed out again counts higher.
+//! Claims: no work is held twice, and every further delivery has a higher count.
 
 use crate::clock::WallClock;
 use crate::facts::{Activity, Delivered, Facts, Held, Leased, TurnNumber};
@@ -14,10 +14,10 @@ impl Held {
     }
 }
 
-/// Clocks that are further apart than this let one process take over what another one holds by its own clock.
+/// Clocks that are further apart than this let one process take over what another one still holds by its own clock.
 const AGREED_MS: u64 = 1_000;
 
-/// A lease: since when it runs, by the clock of who has it, and for how long.
+/// A lease: its start, by its holder's clock, and its length.
 pub type Lease = (u64, Duration);
 
 /// A claim.
@@ -31,12 +31,12 @@ fn held(life: &Arc<Life>, token: &str, (from_ms, lease): Lease) -> Held {
     }
 }
 
-/// Whether a claim is still good when somebody else gets one.
+/// Whether a claim is still valid when another one is handed out.
 ///
-/// Within one process that is so until its lease runs out, and longer while it is being acknowledged. Between processes
-/// clocks differ, and a lease begins when it is written, some time before its work is handed out: there it is good while
-/// neither clock has seen half of it pass, and if they agree. What comes of it if two hold a claim nevertheless is
-/// checked by what is acknowledged.
+/// Within one process a claim is valid until its lease expires, and longer while it is being acknowledged. Between processes
+/// clocks differ, and a lease begins when it is written, some time before its work is handed out: there it is valid while
+/// neither clock has seen half of it pass, and if the clocks agree. If two processes hold a claim nevertheless, the checks of
+/// acknowledgements see the consequences.
 fn is_good(held: &Held, taker: &Life) -> bool {
     if held.holder.number == taker.number {
         return held.acking || held.until_ms > taker.high_ms();
@@ -52,15 +52,15 @@ fn is_good(held: &Held, taker: &Life) -> bool {
 pub struct Handed<'a> {
     /// The instance.
     pub instance: &'a str,
-    /// Which of its turns.
+    /// The number of the turn.
     pub number: TurnNumber,
     /// The token that names the claim.
     pub token: &'a str,
-    /// How often it was handed out.
+    /// Its delivery count.
     pub attempt: u32,
 }
 
-/// Somebody got a turn.
+/// A turn was handed out.
 pub fn turn_handed_out(life: &Arc<Life>, turn: &Handed<'_>, lease: Lease) {
     let Handed { instance, token, .. } = *turn;
     let held = held(life, token, lease);
@@ -69,7 +69,7 @@ pub fn turn_handed_out(life: &Arc<Life>, turn: &Handed<'_>, lease: Lease) {
         let facts = &mut *life.scene.facts.lock();
         let reached = facts.reached.entry(instance.to_owned()).or_default();
         if turn.number < *reached && life.scene.config.is_shared() {
-            // One that others have gone beyond, by clocks that are ahead. Nothing can come of it.
+            // Other processes are past this turn, by clocks that are ahead. It can have no effect.
             return;
         }
         *reached = turn.number;
@@ -99,8 +99,8 @@ pub fn turn_handed_out(life: &Arc<Life>, turn: &Handed<'_>, lease: Lease) {
     blames.into_iter().for_each(|blame| life.scene.blame(blame));
 }
 
-/// A turn is handed out on a claim that stands in the store: whatever others did to the head since, the process itself has
-/// written its lease there, and not given it back.
+/// Checks that a turn is handed out on a claim in the store: whatever other processes did to the head since, this process
+/// has written its lease there, and not released it.
 pub fn check_lease(life: &Life, instance: &str, from_ms: u64) {
     if !life.scene.config.is_shared() {
         return;
@@ -116,18 +116,18 @@ pub fn check_lease(life: &Life, instance: &str, from_ms: u64) {
     }
 }
 
-/// Whether a delivery comes after the one before for sure: it does within a process, and between those whose clocks
-/// agree. Else one may have taken over, by its clock, what the other hands out now.
+/// Whether a delivery certainly comes after the one before: it does within a process, and between processes whose clocks
+/// agree. Otherwise one may have taken over, by its clock, what the other one is handing out.
 fn follows(before: &Delivered, life: &Life) -> bool {
     before.process == life.number || before.wall.as_ref().is_none_or(|wall| agree(wall, life))
 }
 
-/// Whether two processes agree on which leases have run out: by their clocks, or because they do not run at once.
+/// Whether two processes agree on which leases have expired: by their clocks, or because they do not run at once.
 pub fn agree(wall: &Arc<WallClock>, life: &Life) -> bool {
     !life.scene.config.is_shared() || wall.agrees(&life.wall, AGREED_MS)
 }
 
-/// Somebody got an activity.
+/// An activity was handed out.
 pub fn work_handed_out(life: &Arc<Life>, activity: Activity, token: &str, attempt: u32, lease: Lease) {
     let held = held(life, token, lease);
     let mut blames = Vec::new();
@@ -158,8 +158,8 @@ pub fn work_handed_out(life: &Arc<Life>, activity: Activity, token: &str, attemp
     blames.into_iter().for_each(|blame| life.scene.blame(blame));
 }
 
-/// How high a delivery must count: as often as it was handed out. On a store of its own a crash may take that back to
-/// once, unless the activity had been through a crash already: then every delivery was written down for good.
+/// The least delivery count: as often as the work was handed out. On a store of one process a crash may reset that to
+/// one, unless the activity had been through a crash already: then every delivery was written durably.
 fn least_attempt(before: &Delivered, life: &Life) -> u32 {
     let same_process = before.process == life.number || life.scene.config.is_shared();
     match before {
@@ -183,12 +183,12 @@ fn work_of<'a>(facts: &'a mut Facts, token: &str) -> Option<(&'a Activity, &'a m
     facts.work_claims.iter_mut().find(|(_, held)| held.token == token)
 }
 
-/// An ack of a turn begins or ends; tells the instance.
+/// An ack of a turn begins or ends; returns the instance.
 pub fn acking_turn(life: &Life, token: &str, acking: bool) -> Option<String> {
     let high_ms = life.high_ms();
     let facts = &mut *life.scene.facts.lock();
     let (instance, held) = turn_of(facts, token)?;
-    // One whose lease has run out may be held by somebody else before the ack is refused.
+    // If its lease has expired, another holder may have it before the ack is refused.
     held.acking = acking && held.until_ms > high_ms;
     Some(instance.clone())
 }
@@ -211,7 +211,7 @@ pub fn turn_done(life: &Life, instance: &str, token: &str) {
     facts.turn_deliveries.remove(instance);
 }
 
-/// An ack was refused for good: somebody else has taken over, and what was held is not held any more.
+/// An ack was refused for good: another holder has taken over, and the claim has ended.
 pub fn refused(life: &Life, token: &str) {
     if !life.scene.config.is_shared() {
         return;
@@ -219,7 +219,7 @@ pub fn refused(life: &Life, token: &str) {
     let facts = &mut *life.scene.facts.lock();
     if let Some(instance) = turn_of(facts, token).map(|(instance, _)| instance.clone()) {
         facts.turn_claims.remove(&instance);
-        // It had been overtaken when it was handed out, perhaps: then it does not count.
+        // Perhaps it was overtaken before it was handed out: then the delivery does not count.
         facts.turn_deliveries.remove(&instance);
     }
     facts.work_claims.retain(|_, held| held.token != token);
@@ -234,7 +234,7 @@ pub fn work_done(life: &Life, token: &str) {
         .retain(|_, held| held.token != token);
 }
 
-/// A caller that was dropped in the middle of an ack: what becomes of its claim is not seen.
+/// A caller that was dropped in the middle of an ack: the fate of its claim is not observed.
 pub struct Unseen<'a> {
     life: &'a Life,
     token: &'a str,
@@ -251,7 +251,7 @@ impl<'a> Unseen<'a> {
         }
     }
 
-    /// Its end is seen.
+    /// The end of the ack was observed.
     pub fn seen(mut self) {
         self.seen = true;
     }
@@ -259,7 +259,7 @@ impl<'a> Unseen<'a> {
 
 impl Drop for Unseen<'_> {
     fn drop(&mut self) {
-        // Whether the ack of a process that died took effect is seen by its commit.
+        // Whether the ack of a process that died took effect is observed by its commit.
         if self.seen || self.life.is_over() {
             return;
         }
@@ -272,7 +272,7 @@ impl Drop for Unseen<'_> {
     }
 }
 
-/// A holder begins to give something back: from now on it may be anybody's, whether or not the holder learns of that.
+/// A holder begins to release a claim: from now on any process may have the work, whether or not the holder learns so.
 pub fn giving_back(life: &Life, token: &str) {
     let facts = &mut *life.scene.facts.lock();
     let turn = turn_of(facts, token).map(|(_, held)| held.until_ms = 0);
@@ -283,7 +283,7 @@ pub fn giving_back(life: &Life, token: &str) {
     }
 }
 
-/// A turn was given back. It may come back without messages that were hidden for a while, and count lower.
+/// A turn was released. It may return without messages that were hidden for a while, and with a lower count.
 pub fn turn_given_back(life: &Life, token: &str) {
     let facts = &mut *life.scene.facts.lock();
     let Some(instance) = turn_of(facts, token).map(|(instance, _)| instance.clone()) else {
@@ -293,7 +293,7 @@ pub fn turn_given_back(life: &Life, token: &str) {
     facts.turn_deliveries.remove(&instance);
 }
 
-/// An activity was given back.
+/// An activity was released.
 pub fn work_given_back(life: &Life, token: &str, forgiven: bool) {
     let facts = &mut *life.scene.facts.lock();
     let Some(activity) = work_of(facts, token).map(|(activity, _)| activity.clone()) else {
@@ -305,7 +305,7 @@ pub fn work_given_back(life: &Life, token: &str, forgiven: bool) {
     }
 }
 
-/// A lease on a turn was renewed, by a call that began at `from_ms`; or it was not, because somebody has taken over.
+/// A lease on a turn was renewed, by a call that began at `from_ms`; or it was not, because another holder has taken over.
 pub fn turn_renewed(life: &Life, token: &str, from_ms: u64, lease: Duration, renewed: bool) {
     let facts = &mut *life.scene.facts.lock();
     let Some((instance, held)) = turn_of(facts, token) else {
@@ -319,7 +319,7 @@ pub fn turn_renewed(life: &Life, token: &str, from_ms: u64, lease: Duration, ren
     }
 }
 
-/// A lease on an activity was renewed; or it was not, because it was cancelled or has run out.
+/// A lease on an activity was renewed; or it was not, because the activity was cancelled or the lease has expired.
 pub fn work_renewed(life: &Life, token: &str, from_ms: u64, lease: Duration, renewed: bool) {
     let facts = &mut *life.scene.facts.lock();
     let Some((activity, held)) = work_of(facts, token) else {

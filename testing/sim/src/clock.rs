@@ -1,4 +1,4 @@
-//! Time: it stands still while anybody works, and jumps when everybody waits.
+//! Time: it stands still while any task runs, and jumps when all of them wait.
 
 use parking_lot::Mutex;
 use std::time::Duration;
@@ -8,21 +8,21 @@ use tokio::time::Instant;
 /// When the simulated world begins, in milliseconds since the Unix epoch.
 pub const BEGINNING_MS: u64 = 1_800_000_000_000;
 
-/// True time: the same for everybody, and going on from process to process.
+/// True time: the same for all processes, continuing from one to the next.
 #[derive(Default)]
 pub struct Time(Mutex<Elapsed>);
 
 #[derive(Default)]
 struct Elapsed {
-    /// True time when the runtime of today began.
+    /// True time when the current runtime began.
     begun_ms: u64,
     began: Option<Instant>,
-    /// The last true time that was told: destructors ask after their runtime has ended.
+    /// The last true time that was read: destructors read it after their runtime has ended.
     last_ms: u64,
 }
 
 impl Time {
-    /// Time goes on, on a runtime whose own time has just begun.
+    /// Continues time on a runtime whose own time has just begun.
     pub fn begin(&self) {
         let mut elapsed = self.0.lock();
         elapsed.begun_ms = elapsed.last_ms;
@@ -40,7 +40,7 @@ impl Time {
     }
 }
 
-/// The wall clock of a machine: it may be off, and may jump.
+/// The wall clock of a machine: it may be off, and it may jump.
 #[derive(Default)]
 pub struct WallClock(Mutex<Wall>);
 
@@ -48,12 +48,12 @@ pub struct WallClock(Mutex<Wall>);
 struct Wall {
     skew_ms: i64,
     jumped: bool,
-    /// The latest time that was seen on it since its process began.
+    /// The latest time that was read since its process began.
     high_ms: u64,
 }
 
 impl WallClock {
-    /// A clock that is off by so much.
+    /// A clock that is off by this much.
     pub fn skewed(skew_ms: i64) -> Self {
         Self(Mutex::new(Wall {
             skew_ms,
@@ -61,12 +61,12 @@ impl WallClock {
         }))
     }
 
-    /// A process begins, which has not looked at the clock.
+    /// A process begins, which has not read the clock.
     pub fn begin(&self) {
         self.0.lock().high_ms = 0;
     }
 
-    /// What the clock shows.
+    /// Reads the clock.
     pub fn now_ms(&self, time: &Time) -> u64 {
         let mut wall = self.0.lock();
         let now_ms = (BEGINNING_MS + time.now_ms()).saturating_add_signed(wall.skew_ms);
@@ -74,7 +74,7 @@ impl WallClock {
         now_ms
     }
 
-    /// The clock is put forward or back.
+    /// Puts the clock forward or back.
     pub fn jump(&self, by_ms: i64) {
         let mut wall = self.0.lock();
         wall.skew_ms += by_ms;
@@ -91,7 +91,7 @@ impl WallClock {
         !jumped && !jumped_too && one.abs_diff(another) <= within_ms
     }
 
-    /// The latest time that the process which runs now has seen.
+    /// The latest time that the current process has read.
     pub fn high_ms(&self, time: &Time) -> u64 {
         self.now_ms(time);
         self.0.lock().high_ms

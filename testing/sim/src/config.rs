@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 /// A run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
-    /// Decides all chance that is left.
+    /// Decides everything else that is left to chance.
     pub seed: u64,
     /// The workflows.
     pub flows: Vec<Flow>,
-    /// What goes wrong by chance.
+    /// How often faults occur by chance.
     pub rates: Rates,
-    /// What goes wrong at which call of the store.
+    /// Faults at given calls of the store.
     pub faults: BTreeMap<u64, Fault>,
     /// When the process is killed, in true time.
     pub kills_ms: Vec<u64>,
@@ -27,7 +27,7 @@ pub struct Config {
     pub jumps: Vec<(u64, i64)>,
     /// The longest time that a call takes when nothing is wrong.
     pub latency_ms: u64,
-    /// The memory for recent instances.
+    /// The memory for cached instances.
     pub cache_bytes: u64,
     /// The largest body that waits in memory.
     pub held_body_bytes: usize,
@@ -35,11 +35,10 @@ pub struct Config {
     pub turn_dispatchers: usize,
     /// Dispatchers of activities.
     pub work_dispatchers: usize,
-    /// The processes that live at once on a store that they share. None: one process after another, on a store that
-    /// belongs to it.
+    /// The processes that live at once on a shared store. None: one process after another, on a store of its own.
     #[serde(default)]
     pub members: Vec<Member>,
-    /// How long a process may not see what others committed.
+    /// How long a process may not see other processes' commits.
     #[serde(default)]
     pub lag_ms: u64,
     /// How many signals are lost, late or doubled, in millionths.
@@ -47,7 +46,7 @@ pub struct Config {
     pub signal_faults: u32,
 }
 
-/// Who uses a store.
+/// How processes use a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// One process after another.
@@ -164,7 +163,7 @@ impl Config {
         config
     }
 
-    /// Puts what happens at a time in order.
+    /// Sorts everything that happens at a time.
     pub fn sort(&mut self) {
         self.kills_ms.sort_unstable();
         self.bounces_ms.sort_unstable();

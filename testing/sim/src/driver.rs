@@ -1,4 +1,4 @@
-//! The clients: starts, events, messages, cancellations, deletions; each until it is acknowledged.
+//! The clients: starts, events, messages, cancellations, deletions; each repeated until it is acknowledged.
 
 use crate::clock::pause;
 use crate::hub::{Hub, Port};
@@ -11,7 +11,7 @@ use futures::future::join_all;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How long a client waits before it asks again, at first and at most.
+/// How long a client waits before it tries again, at first and at most.
 const GLANCE_MS: (u64, u64) = (200, 20_000);
 
 /// The clients.
@@ -21,12 +21,12 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Clients that live in these processes.
+    /// The processes that the clients live in.
     pub fn new(scene: Arc<Scene>, hub: Arc<Hub>) -> Self {
         Self { scene, hub }
     }
 
-    /// Asks the process in which the clients of an instance live.
+    /// Calls the process in which the clients of an instance live.
     async fn ask<T, E: std::fmt::Debug>(
         &self,
         instance: &str,
@@ -115,7 +115,7 @@ impl Driver {
         }
     }
 
-    /// Deletes a workflow with all that it has started and waited for.
+    /// Deletes a workflow with all that it has started and awaited.
     async fn delete(&self, name: &str, fates: &BTreeMap<String, Fate>, force: bool) {
         let gone = fates
             .iter()
@@ -142,7 +142,7 @@ impl Driver {
         self.call(name, "delete", async |port, attempt| {
             let deleted = port.client.delete_instance_bulk(filter()).await;
             let deleted = deleted.map_err(|why| format!("{why:?}"))?.instances_deleted;
-            // A process that has just begun may not have seen yet how the instance has ended; or it was gone before.
+            // A process that has just begun may not see yet that the instance has ended; or the instance was gone before.
             match deleted > 0 || attempt > self.doubts() {
                 true => Ok(()),
                 false => Err("nothing was deleted".to_owned()),
@@ -167,7 +167,7 @@ impl Driver {
         self.scene.facts.lock().acked.contains(&name)
     }
 
-    /// Makes a call until it is acknowledged, unless it was in a process before.
+    /// Repeats a call until it is acknowledged, unless an earlier process did.
     async fn call<T, E: std::fmt::Debug>(
         &self,
         instance: &str,
@@ -204,8 +204,7 @@ impl Driver {
         }
     }
 
-    /// How often a call that is made again must be told that there is nothing, before that is believed: a process that has
-    /// just begun may see what was true some time ago.
+    /// How often a repeated call must find nothing before that is believed: a process that has just begun may read old data.
     fn doubts(&self) -> u32 {
         match self.scene.config.lag_ms {
             0 => 1,
@@ -223,7 +222,7 @@ impl Driver {
         .await;
     }
 
-    /// Waits until an instance lingers, or has ended, or is gone.
+    /// Waits until an instance lingers, has ended, or is gone.
     async fn until_lingering(&self, instance: &str) {
         let lingers = |kind: &EventKind| matches!(kind, EventKind::ActivityScheduled { name, .. } if name == "Linger");
         let gone = self.scene.facts.lock().deleted.contains(instance);
@@ -256,12 +255,12 @@ impl Driver {
         }
     }
 
-    /// Whether an instance came out as it must.
+    /// Whether an instance has the expected result.
     async fn check_fate(&self, instance: &str, fate: &Fate) {
         let mut wait_ms = GLANCE_MS.0;
         loop {
             match self.ask(instance, async |port| fate_of(port, instance).await).await {
-                // Before a slow commit is answered, one reader may see it and the next may not.
+                // Before a slow commit returns, one reader may see it and the next may not.
                 Ok(seen) if seen != *fate && wait_ms < GLANCE_MS.1 => pause(wait_ms).await,
                 Ok(seen) => {
                     if seen != *fate {
@@ -281,7 +280,7 @@ impl Driver {
     }
 }
 
-/// What became of an instance that has ended.
+/// The result of an instance that has ended.
 async fn fate_of(port: &Port, instance: &str) -> Result<Fate, ProviderError> {
     let history = port.provider.read(instance).await?;
     let values = port.provider.get_kv_all_values(instance).await?;
@@ -310,7 +309,7 @@ fn ended(history: &[Event]) -> bool {
     end_of(history).is_some()
 }
 
-/// The event that ended an instance. Requests to cancel what it had under way may come after it.
+/// The event that ended an instance. Requests to cancel what it had under way may follow it.
 fn end_of(history: &[Event]) -> Option<&EventKind> {
     let ends = |kind: &EventKind| {
         matches!(
@@ -321,7 +320,7 @@ fn end_of(history: &[Event]) -> Option<&EventKind> {
     history.iter().map(|event| &event.kind).find(|kind| ends(kind))
 }
 
-/// Where the clients of an instance live.
+/// The process in which the clients of an instance live.
 fn home(instance: &str) -> usize {
     let root = instance.split('-').next().unwrap_or(instance);
     root.bytes().map(usize::from).sum()

@@ -1,22 +1,22 @@
-//! What a commit means to who watches.
+//! What a commit means for the observers.
 
 use crate::facts::{Activity, Facts, Leased};
 use crate::life::Life;
 use perennial_store::{Commit, Draft, Key, Op, Partition, RecordId};
 
-/// What a commit does, read off its records' names.
+/// What a commit does, by the names of its records.
 pub struct Effect {
     /// The records that it changes.
     pub keys: Vec<Key>,
     /// The activities that it stores.
     scheduled: Vec<Activity>,
-    /// The activities that it takes away.
+    /// The activities that it removes.
     taken: Vec<Activity>,
     /// The instances whose heads it writes.
     turned: Vec<String>,
     /// The leases that it writes into heads, or removes with them.
     leased: Vec<(String, Option<Leased>)>,
-    /// The instances whose histories it continues.
+    /// The instances whose histories it extends.
     continued: Vec<String>,
     /// The instances whose messages it consumes.
     consumed: Vec<String>,
@@ -29,7 +29,7 @@ pub fn instance_of(key: &Key) -> Option<&str> {
     key.partition.as_str().strip_prefix("wf:")
 }
 
-/// The activity that a record stands for.
+/// The activity of a record.
 fn activity_of(key: &Key) -> Option<Activity> {
     let mut parts = key.id.as_str().strip_prefix("work/")?.split('/');
     let mut number = || u64::from_str_radix(parts.next()?, 16).ok();
@@ -48,7 +48,7 @@ fn intent_of(message: &Draft) -> Option<Key> {
     ))
 }
 
-/// The lease that a head is written with.
+/// The lease in a head.
 pub fn lease_of(head: &Draft) -> Option<Leased> {
     let body: serde_json::Value = serde_json::from_slice(&head.body).ok()?;
     let lease = body.get("lease")?;
@@ -58,7 +58,7 @@ pub fn lease_of(head: &Draft) -> Option<Leased> {
     ))
 }
 
-/// What a commit does to the lease on an instance, if it does anything.
+/// What a commit does to the lease on an instance, if anything.
 fn leased(op: &Op) -> Option<(String, Option<Leased>)> {
     let instance = instance_of(op.key()).filter(|_| op.key().id.as_str() == "head")?;
     Some((instance.to_owned(), op.draft().and_then(lease_of)))
@@ -92,7 +92,7 @@ impl Effect {
         }
     }
 
-    /// It took effect.
+    /// The commit took effect.
     pub fn happened(&self, life: &Life) {
         let facts = &mut *life.scene.facts.lock();
         facts.scheduled.extend(self.scheduled.iter().cloned());
@@ -111,12 +111,12 @@ impl Effect {
             }
         }
         if life.scene.config.is_shared() {
-            self.settle(life, facts);
+            self.release_acknowledged(life, facts);
         }
     }
 
-    /// From now on others may get what was acknowledged with this commit, whenever its answer comes.
-    fn settle(&self, life: &Life, facts: &mut Facts) {
+    /// From now on other processes may get what this commit acknowledges, even before its reply arrives.
+    fn release_acknowledged(&self, life: &Life, facts: &mut Facts) {
         for instance in &self.turned {
             let held = facts.turn_claims.get(instance);
             if held.is_some_and(|held| held.acking && held.holder.number == life.number) {

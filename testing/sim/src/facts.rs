@@ -1,4 +1,4 @@
-//! What was seen in a run, kept apart from the store: the processes die, this does not.
+//! What was observed in a run, kept apart from the store: processes die, this remains.
 
 use crate::clock::WallClock;
 use crate::life::Life;
@@ -9,50 +9,50 @@ use std::sync::Arc;
 /// An activity: instance, execution, and the event that scheduled it.
 pub type Activity = (String, u64, u64);
 
-/// A turn or an activity that somebody holds.
+/// A turn or an activity that is held.
 #[derive(Clone)]
 pub struct Held {
     /// The token that names the claim.
     pub token: String,
-    /// Who holds it.
+    /// The process that holds it.
     pub holder: Arc<Life>,
     /// When its lease began, by its holder's wall clock.
     pub from_ms: u64,
-    /// When its lease runs out, by its holder's wall clock.
+    /// When its lease expires, by its holder's wall clock.
     pub until_ms: u64,
-    /// Whether its holder waits for the answer to its ack.
+    /// Whether its holder waits for the result of its ack.
     pub acking: bool,
 }
 
-/// A lease on an instance as its head tells: whose it is, and until when it lasts.
+/// A lease on an instance as in its head: its owner, and its end.
 pub type Leased = (String, u64);
 
 /// How often something was handed out.
 #[derive(Clone, Default)]
 pub struct Delivered {
-    /// How often it was handed out at least.
+    /// The least number of deliveries.
     pub attempt: u32,
-    /// In which process that was.
+    /// The process of the last one.
     pub process: u32,
     /// The clock of that process.
     pub wall: Option<Arc<WallClock>>,
     /// In how many processes.
     pub processes: u32,
-    /// Whether it was given back as if it had not been handed out.
+    /// Whether it was released as if it had not been handed out.
     pub forgiven: bool,
 }
 
-/// Tells turns of an instance apart, and which is later: the execution, and how many events it had before.
+/// Identifies and orders the turns of an instance: the execution, and how many events it had before.
 pub type TurnNumber = (u64, usize);
 
 /// An acknowledged turn: instance, execution, and its events as they were given.
 pub type Turn = (String, u64, Vec<String>);
 
-/// What was seen.
+/// What was observed.
 #[derive(Default)]
 pub struct Facts {
     trace: Option<Vec<String>>,
-    /// What must not have happened.
+    /// Violations of what must hold.
     pub violations: Vec<String>,
     /// How many processes have begun.
     pub process: u32,
@@ -66,13 +66,13 @@ pub struct Facts {
     pub delivered: BTreeSet<Key>,
     /// Activities whose result was acknowledged, and the clock of the process that it was acknowledged to.
     pub results: BTreeMap<Activity, Arc<WallClock>>,
-    /// Activities that began, by what they are for: flaky ones fail by their place in this order.
+    /// Activities that began, by their purpose: flaky ones fail by their position in this order.
     pub begun: BTreeMap<(String, u64, String), BTreeSet<u64>>,
     /// Claims on instances.
     pub turn_claims: BTreeMap<String, Held>,
-    /// What each process last wrote into the head of an instance: who has a lease on it, and until when.
+    /// The lease that each process last wrote into the head of an instance, and its end.
     pub leases: BTreeMap<(String, u32), Option<Leased>>,
-    /// Who acknowledged the last turn of an instance.
+    /// The process that acknowledged the last turn of an instance.
     pub turned_by: BTreeMap<String, u32>,
     /// Claims on activities.
     pub work_claims: BTreeMap<Activity, Held>,
@@ -86,14 +86,14 @@ pub struct Facts {
     pub acked: BTreeSet<(String, String)>,
     /// How often each call of a client was made.
     pub tried: BTreeMap<(String, String), u32>,
-    /// Workflows that have come to their end and were found right.
+    /// Workflows that have ended with the expected result.
     pub finished: BTreeSet<String>,
     /// Instances that were deleted.
     pub deleted: BTreeSet<String>,
 }
 
 impl Facts {
-    /// Nothing was seen yet.
+    /// Nothing was observed yet.
     pub fn new(trace: bool) -> Self {
         Self {
             trace: trace.then(Vec::new),
@@ -113,7 +113,7 @@ impl Facts {
         }
     }
 
-    /// The turn of an instance that was handed out last is in its history: the next one is a later one.
+    /// The latest turn of an instance that was handed out is in its history: the next one is a later one.
     pub fn go_beyond(&mut self, instance: &str) {
         if let Some((_, events)) = self.reached.get_mut(instance) {
             *events += 1;
@@ -125,13 +125,13 @@ impl Facts {
         self.trace.take().unwrap_or_default()
     }
 
-    /// A process begins, and is given its number. On a store of its own, claims died with the one before.
+    /// A process begins and gets its number. On a store of one process, claims died with the process before.
     pub fn begin_process(&mut self, is_shared: bool) -> u32 {
         self.process += 1;
         if !is_shared {
             self.turn_claims.clear();
             self.work_claims.clear();
-            // Between processes a turn may be made of other messages.
+            // A later process may make a turn of other messages.
             self.turn_deliveries.clear();
         }
         self.process

@@ -9,45 +9,45 @@ use std::fmt;
 pub enum Operation {
     /// A commit.
     Commit,
-    /// One record.
+    /// A read of one record.
     Get,
-    /// Records of a partition.
+    /// A scan of a partition.
     Scan,
-    /// Ready work.
+    /// A query for due work.
     Due,
-    /// Records by attributes.
+    /// A query by attributes.
     List,
-    /// Totals.
+    /// A read of totals.
     Counters,
 }
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
-    /// The store asks to wait so many milliseconds; nothing happens.
+    /// The store asks the caller to wait this many milliseconds; the call has no effect.
     Throttled(u64),
-    /// The store cannot be reached; nothing happens.
+    /// The store cannot be reached; the call has no effect.
     Unavailable,
-    /// The same for everybody, for so many milliseconds.
+    /// The same for all processes, for this many milliseconds.
     Outage(u64),
-    /// It happens, and nobody learns of it.
+    /// The call takes effect, and its reply is lost.
     LostReply,
-    /// It does not happen, and nobody learns of that.
+    /// The call has no effect, and its reply is lost.
     LostRequest,
-    /// It happens so many milliseconds later.
+    /// The call takes effect this many milliseconds later.
     SlowBefore(u64),
-    /// It happens, and the answer comes so many milliseconds later.
+    /// The call takes effect, and its reply arrives this many milliseconds later.
     SlowAfter(u64),
-    /// The process dies before it happens.
+    /// The process dies before the call takes effect.
     KillBefore,
-    /// The process dies right after it happened.
+    /// The process dies right after the call took effect.
     KillAfter,
-    /// It happens, and is tried again: a client library did not see the first answer. What the second try says
-    /// tells nothing.
+    /// The call takes effect and is repeated: a client library did not get the first reply. The result of the second attempt
+    /// proves nothing.
     Twice,
-    /// The process stops for so many milliseconds before it happens.
+    /// The process freezes for this many milliseconds before the call takes effect.
     FreezeBefore(u64),
-    /// It happens, and the process stops for so many milliseconds before it learns of it.
+    /// The call takes effect, and the process freezes for this many milliseconds before it gets the reply.
     FreezeAfter(u64),
 }
 
@@ -70,11 +70,11 @@ impl Fault {
         }
     }
 
-    /// What can go wrong on a store that belongs to one process, as the sweep uses it: slow beyond every lease, out
-    /// for most of the engine's timeout.
+    /// The faults of a store of one process, as the sweep uses them: slower than every lease, out for most of the engine's
+    /// timeout.
     pub const ALONE: &'static [Self] = Self::SHARED.split_at(9).0;
 
-    /// What can go wrong on a store that many share: last what cannot on the others.
+    /// The faults of a shared store; those that other stores do not have come last.
     pub const SHARED: [Self; 12] = [
         Self::Throttled(700),
         Self::Unavailable,
@@ -91,7 +91,7 @@ impl Fault {
     ];
 }
 
-/// How often what goes wrong by chance, in millionths of the calls.
+/// How often each fault occurs by chance, in millionths of the calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rates {
     /// [`Fault::Throttled`].
@@ -168,7 +168,7 @@ fn slowness(chance: &mut fastrand::Rng) -> u64 {
     }
 }
 
-/// How often each fault met each operation.
+/// How often each fault hit each operation.
 #[derive(Clone, Debug, Default)]
 pub struct Counters(BTreeMap<(&'static str, Operation), u64>);
 
@@ -185,7 +185,7 @@ impl Counters {
         }
     }
 
-    /// How many there were.
+    /// The total.
     pub fn total(&self) -> u64 {
         self.0.values().sum()
     }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// The way into a process.
+/// The clients' access to a process.
 pub struct Port {
     /// The process.
     pub life: Arc<Life>,
@@ -18,7 +18,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// The way into a process through its provider.
+    /// Access to a process through its provider.
     pub fn new(life: &Arc<Life>, provider: Arc<dyn Provider>) -> Arc<Self> {
         Arc::new(Self {
             life: Arc::clone(life),
@@ -36,7 +36,7 @@ impl Port {
         }
     }
 
-    /// The name under which it sends: one for each process, where several live at once.
+    /// The name under which it sends: a different one for each process, where several live at once.
     pub fn sender(&self) -> u32 {
         match self.life.scene.config.is_shared() {
             true => self.life.number,
@@ -45,14 +45,14 @@ impl Port {
     }
 }
 
-/// The ways into all processes that live.
+/// Access to all live processes.
 pub struct Hub {
     ports: Mutex<Vec<Option<Arc<Port>>>>,
     opened: Notify,
 }
 
 impl Hub {
-    /// So many processes, none of which lives yet.
+    /// This many processes, none of which is live yet.
     pub fn new(count: usize) -> Arc<Self> {
         Arc::new(Self {
             ports: Mutex::new(vec![None; count]),
@@ -68,7 +68,7 @@ impl Hub {
         self.opened.notify_waiters();
     }
 
-    /// The process at home there, or the next one that lives.
+    /// The process with this number, or the next live one.
     fn living(&self, home: usize) -> Option<Arc<Port>> {
         let ports = self.ports.lock();
         let from = home.checked_rem(ports.len())?;
@@ -76,7 +76,7 @@ impl Hub {
         all.flatten().find(|port| !port.life.is_over()).cloned()
     }
 
-    /// The same, waiting until one lives.
+    /// The same, waiting until one is live.
     pub async fn port(&self, home: usize) -> Arc<Port> {
         loop {
             let mut opened = std::pin::pin!(self.opened.notified());

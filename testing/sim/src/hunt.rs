@@ -15,10 +15,10 @@ pub enum Where {
     Sweep,
 }
 
-/// A way to break the engine, who uses the store, and where it is known to be found.
+/// A mutation, how processes use the store, and where the mutation is known to be found.
 pub type Broken = (Mutation, Kind, Where);
 
-/// Every way to break the engine.
+/// Every mutation.
 pub const MUTATIONS: &[Broken] = &[
     (Mutation::SkipFence, Kind::Alone, Where::Seed(648)),
     (Mutation::LeaseFromFetchStart, Kind::Alone, Where::Seed(9)),
@@ -65,7 +65,7 @@ pub struct Found {
     pub violation: String,
 }
 
-/// Looks for a mutation: where it is known to be found, among these seeds, in the sweep.
+/// Looks for a mutation: where it is known to be found, then among these seeds, then in the sweep.
 pub fn hunt((mutation, kind, known): Broken, mut seeds: Range<u64>) -> Option<Found> {
     mutate(Some(mutation));
     let by_seed = |seed: u64| {

@@ -9,19 +9,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// What a process can be.
+/// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Awake,
-    /// It makes no step, and learns of nothing, until it thaws: its machine was suspended, or it swaps.
+    /// It makes no step and receives nothing until it thaws: its machine was suspended, or it swaps.
     Frozen,
     Dead,
 }
 
 /// A process: its number, its clock, and whether it lives.
 ///
-/// It is the process's [`Clock`], too: who sleeps in a process that is frozen sleeps until it thaws. Timers that the
-/// runtime sets by itself cannot be frozen; what it does when they ring is stopped at its first call of the provider.
+/// It is the process's [`Clock`], too: a task that sleeps in a frozen process sleeps until it thaws. Timers that the runtime
+/// sets by itself cannot be frozen; what it does when they ring is stopped at its first call of the provider.
 pub struct Life {
     /// The run that it is part of.
     pub scene: Arc<Scene>,
@@ -46,7 +46,7 @@ impl Life {
         })
     }
 
-    /// The number that is another one in every process, and names it to the others.
+    /// A number that differs in every process, and identifies it to the others.
     pub fn seed(&self) -> u64 {
         self.scene.chance(u64::from(self.number) ^ 0x9E0C).u64(..)
     }
@@ -56,7 +56,7 @@ impl Life {
         format!("{:016x}", self.seed())
     }
 
-    /// Whether the process has died. What its tasks still do until they are dropped did not happen.
+    /// Whether the process has died. What its tasks still do until they are dropped has no effect.
     pub fn is_over(&self) -> bool {
         *self.state.lock() == State::Dead
     }
@@ -77,12 +77,12 @@ impl Life {
         self.become_(State::Dead);
     }
 
-    /// Stops the process where it is.
+    /// Freezes the process.
     pub fn freeze(&self) {
         self.become_(State::Frozen);
     }
 
-    /// Lets the process go on.
+    /// Thaws the process.
     pub fn thaw(&self) {
         self.become_(State::Awake);
     }
@@ -103,19 +103,19 @@ impl Life {
         self.until(State::Dead).await;
     }
 
-    /// What a call does that a process made when it was dead: it never returns.
+    /// A call that a dead process makes: it never returns.
     pub async fn check(&self) {
         if self.is_over() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Goes on when the process is awake: at once, when it thaws, or never.
+    /// Returns when the process is awake: at once, when it thaws, or never.
     pub async fn pass(&self) {
         self.until(State::Awake).await;
     }
 
-    /// Sleeps in simulated time, as one who is part of the process. Who should have woken up while it was frozen does so a
+    /// Sleeps in simulated time as part of the process. A sleep that should have ended while the process was frozen ends a
     /// moment after the rest of it, see [`crate::workflow`].
     pub async fn pause(&self, ms: u64) {
         pause(ms).await;
@@ -125,7 +125,7 @@ impl Life {
         }
     }
 
-    /// The latest wall time that the process has seen.
+    /// The latest wall time that the process has read.
     pub fn high_ms(&self) -> u64 {
         self.wall.high_ms(&self.scene.time)
     }

@@ -109,7 +109,7 @@ const USAGE: &str = "usage: perennial-sim [--shared] --seed N [--trace]
 --alone   one process after another, on a store that belongs to it
 --shared  several processes at once, on a store that they share";
 
-/// The kinds that were asked for; both, if none was.
+/// The kinds given on the command line; both, if none was.
 fn kinds(args: &[String]) -> Vec<Kind> {
     let is_asked = |kind: &Kind| args.iter().any(|arg| arg.strip_prefix("--") == Some(kind.name()));
     let both = [Kind::Alone, Kind::Shared];
@@ -123,9 +123,8 @@ fn range(seeds: &str) -> Option<Range<u64>> {
     Some(from.parse().ok()?..to.parse().ok()?)
 }
 
-/// So many seeds that were never run before: no machine runs as many as a thousand in a second, so a range that begins with
-/// the time in milliseconds is behind those of all runs before it. Seeds that were worked on until they were clean prove
-/// little.
+/// This many seeds that were never run before: no machine runs a thousand in a second, so a range that begins with the time
+/// in milliseconds is beyond those of all earlier runs. Seeds that were worked on until they were clean prove little.
 fn fresh(count: u64) -> Range<u64> {
     let from = SystemClock.now_ms();
     let seeds = from..from.saturating_add(count);

@@ -1,14 +1,14 @@
-//! Makes workflows by chance.
+//! Generates workflows.
 
 use crate::program::{Ending, Flow, Step};
 use fastrand::Rng;
 
-/// How much a workflow may ask for.
+/// How much a workflow may require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// What every store takes in one commit.
     Usual,
-    /// Beyond the limits of databases, now and then.
+    /// Sometimes more than the limits of databases.
     Large,
 }
 
@@ -33,7 +33,7 @@ pub fn flow(chance: &mut Rng, n: usize, size: Size) -> Flow {
     match ending {
         Ending::Cancel if maker.chance.bool() => steps.push(Step::LingerBoth(maker.name("child"))),
         Ending::Cancel => steps.push(Step::Linger),
-        // Who force-deletes an instance while its children are being born leaves orphans; the runtime says so.
+        // Force-deleting an instance while its children are being started leaves orphans, as the runtime documents.
         Ending::ForceDelete => {
             steps.retain(|step| !matches!(step, Step::Child(..)));
             steps.push(Step::Linger);
@@ -99,7 +99,7 @@ impl Maker<'_> {
         }
     }
 
-    /// One that does not fit into a commit of a database.
+    /// A step that does not fit into a commit of a database.
     fn large_step(&mut self) -> Step {
         match self.chance.u8(0..6) {
             0 if self.chance.u8(0..5) == 0 => Step::Call {

@@ -42,11 +42,11 @@ pub struct Member {
     pub work_dispatchers: usize,
     /// Which activities it runs.
     pub tags: Tags,
-    /// Whether it is of an old release: what others have begun it cannot replay, and what it begins it cannot go on with.
+    /// Whether it is of an old release: it cannot replay what newer processes have begun, and cannot continue what it begins.
     pub old: bool,
     /// When it is killed, in true time.
     pub kills_ms: Vec<u64>,
-    /// When it stops, and for how long.
+    /// When it freezes, and for how long.
     pub freezes: Vec<(u64, u64)>,
     /// When its runtime is shut down and started again on the same engine, in true time.
     pub bounces_ms: Vec<u64>,
@@ -55,7 +55,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// A process that does everything, and to which nothing happens.
+    /// A process that serves everything, and to which nothing happens.
     pub fn generalist() -> Self {
         Self {
             skew_ms: 0,
@@ -71,7 +71,7 @@ impl Member {
         }
     }
 
-    /// A process as chance will have it; the first one can do everything, so that nothing waits for ever.
+    /// A random process; the first one serves everything, so that nothing waits for ever.
     pub fn by_chance(chance: &mut Rng, n: usize) -> Self {
         let mut member = Self {
             skew_ms: chance

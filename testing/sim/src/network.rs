@@ -1,4 +1,4 @@
-//! What lies between a process and a database that it shares: signals that get lost, replicas that lag.
+//! The network between a process and a shared database: signals that are lost, replicas that lag.
 
 use crate::clock::pause;
 use crate::life::Life;
@@ -8,7 +8,7 @@ use perennial_kv::MemoryStore;
 use perennial_store::{Commit, Key, Lane, Op, SignalSender, Signals};
 use std::sync::Arc;
 
-/// The way of one process to the database.
+/// The connection of one process to the database.
 pub struct Network {
     raw: Arc<MemoryStore>,
     past: Arc<Past>,
@@ -31,7 +31,7 @@ pub fn lanes(commit: &Commit) -> Vec<Lane> {
 const SIGNALS: usize = 16;
 
 impl Network {
-    /// The way of a process that has just begun.
+    /// The connection of a process that has just begun.
     pub fn new(scene: &Scene, raw: &Arc<MemoryStore>, past: &Arc<Past>) -> Self {
         let lags = scene.config.lag_ms > 0;
         Self {
@@ -47,7 +47,7 @@ impl Network {
         self.view.as_ref()
     }
 
-    /// Up to which true time a call sees what others did; `None` if it sees everything.
+    /// The true time up to which a call sees other processes' commits; `None` if it sees everything.
     pub fn sees_until_ms(&self, scene: &Scene, call: u64) -> Option<u64> {
         if scene.config.lag_ms == 0 || scene.is_calm() {
             return None;
@@ -56,7 +56,7 @@ impl Network {
         Some(scene.time.now_ms().saturating_sub(lag_ms))
     }
 
-    /// A commit was decided, and the process will be told; if it took effect, with these lanes.
+    /// A commit was decided; if it took effect, with these lanes.
     pub fn committed(self: &Arc<Self>, life: &Life, call: u64, keys: &[Key], lanes: Option<Vec<Lane>>) {
         let scene = &life.scene;
         if scene.config.lag_ms > 0 && lanes.is_some() {
@@ -67,14 +67,14 @@ impl Network {
         }
     }
 
-    /// The process has learnt what became of a commit.
-    pub fn told(&self, keys: &[Key]) {
+    /// The process has received the outcome of a commit.
+    pub fn received(&self, keys: &[Key]) {
         if let Some(view) = &self.view {
-            view.told(keys.iter().map(|key| key.partition.clone()));
+            view.received(keys.iter().map(|key| key.partition.clone()));
         }
     }
 
-    /// Tells of new work: once, twice, late, or never.
+    /// Signals new work: once, twice, late, or never.
     fn signal(self: &Arc<Self>, scene: &Scene, call: u64, lane: Lane) {
         let rate = scene.config.signal_faults;
         let mut chance = scene.chance(call ^ 0x516_0A15);
@@ -99,7 +99,7 @@ impl Network {
         }
     }
 
-    /// Word of new work.
+    /// Signals of new work.
     pub fn signals(&self) -> Signals {
         self.signals.subscribe()
     }

@@ -23,14 +23,14 @@ pub enum End {
     NotOpened,
     /// Everything is done, and was checked.
     Done,
-    /// Nothing comes to an end any more.
+    /// It makes no progress any more.
     Stuck,
 }
 
-/// Work that is not done after so much time without anything going wrong is stuck.
+/// Work that is not done after this time without faults is stuck.
 const STUCK_MS: u64 = 4 * 3_600_000;
 
-/// Lives one process.
+/// Runs one process.
 pub async fn live(scene: &Arc<Scene>, life: &Arc<Life>, disk: &MemoryDisk) -> End {
     scene.trace(|| "process begins".to_owned());
     tokio::select! {
@@ -42,7 +42,7 @@ pub async fn live(scene: &Arc<Scene>, life: &Arc<Life>, disk: &MemoryDisk) -> En
     }
 }
 
-/// Kills the process when its time has come, and puts its clock forward and back.
+/// Kills the process at its time, and makes its clock jump.
 async fn killer(scene: &Scene, life: &Life) {
     let config = &scene.config;
     let now_ms = scene.time.now_ms();
@@ -86,7 +86,7 @@ async fn work(scene: &Arc<Scene>, life: &Arc<Life>, disk: &MemoryDisk) -> End {
     hub.open(0, Port::new(life, witness.clone()));
     let driver = Driver::new(Arc::clone(scene), hub);
     let runtime = run_until_done(life, &witness, &driver).await;
-    check::settled(scene, &workflows, &raw).await;
+    check::when_idle(scene, &workflows, &raw).await;
     runtime.shutdown(None).await;
     check::at_the_end(scene, &workflows).await;
     if let Err(why) = workflows.close().await {
@@ -97,7 +97,7 @@ async fn work(scene: &Arc<Scene>, life: &Arc<Life>, disk: &MemoryDisk) -> End {
     End::Done
 }
 
-/// Runs the runtime and the clients, until the clients are done.
+/// Runs the runtime and the clients until the clients are done.
 async fn run_until_done(life: &Arc<Life>, witness: &Arc<Watched>, driver: &Driver) -> Arc<Runtime> {
     let scene = &life.scene;
     let member = Member {

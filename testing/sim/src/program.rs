@@ -1,10 +1,10 @@
-//! Generated workflows: what they do, and what must come of it.
+//! Generated workflows: their steps and their expected results.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Timers are multiples of this: the runtime counts them from the machine's clock, and a whole multiple can be told
-/// from what the machine's clock says however slow the machine is.
+/// Timers are multiples of this: the runtime counts them from the machine's clock, and a whole multiple can be recovered
+/// however slow the machine is.
 pub const TIMER_UNIT_MS: u64 = 10_000;
 
 /// One step of a workflow.
@@ -18,36 +18,36 @@ pub enum Step {
         tag: Option<String>,
         /// The session that it runs in.
         session: Option<String>,
-        /// How many bytes it is given, and gives back.
+        /// The size of its input, and of its result.
         bytes: usize,
     },
-    /// An activity that fails so many times before it succeeds.
+    /// An activity that fails this many times before it succeeds.
     Retry(u32),
-    /// So many activities side by side.
+    /// This many activities side by side.
     Fan(u32),
-    /// A timer of so many [`TIMER_UNIT_MS`].
+    /// A timer of this many [`TIMER_UNIT_MS`].
     Nap(u64),
-    /// An activity that takes so many milliseconds against a timer of so many units.
+    /// An activity of this many milliseconds against a timer of this many units.
     Race(u64, u64),
-    /// A sub-workflow, under a name of ours or of the runtime's.
+    /// A sub-workflow, named by the program or by the runtime.
     Child(Option<String>, Vec<Step>),
-    /// A workflow that nobody waits for.
+    /// A workflow that is started and not awaited.
     Detach(String, Vec<Step>),
     /// An event from outside; its name is used once.
     Event(String),
-    /// So many messages of the workflow's queue.
+    /// This many messages of the workflow's queue.
     Queue(u32),
-    /// Goes on in a new execution.
+    /// Continues in a new execution.
     Again,
     /// Sets a value.
     Set(String, String),
-    /// Sets so many values in one turn.
+    /// Sets this many values in one turn.
     SetMany(u32),
     /// Clears a value.
     Clear(String),
     /// Clears all values.
     ClearAll,
-    /// Tells all values.
+    /// Reads all values.
     Values,
     /// Sets the status.
     Status(String),
@@ -92,19 +92,19 @@ pub struct Flow {
 pub struct Script {
     /// What is left.
     pub steps: Vec<Step>,
-    /// What was said so far.
+    /// The output so far.
     pub said: String,
     /// How many messages of the queue were read.
     pub read: u32,
-    /// Messages that came before their turn, from a sender whose clock is behind.
+    /// Messages that came too early, from a sender whose clock is behind.
     #[serde(default)]
     pub early: BTreeSet<u32>,
-    /// The last message of each sender: its number and which try of it.
+    /// The last message of each sender: its number and its attempt.
     #[serde(default)]
     pub last: BTreeMap<u32, (u32, u32)>,
 }
 
-/// What must have become of an instance.
+/// The expected result of an instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fate {
     /// What it returned, or how it failed; `None` if it was cancelled.
@@ -118,7 +118,7 @@ pub struct Fate {
 }
 
 impl Flow {
-    /// What must become of this workflow and of all that it starts under known names.
+    /// The expected results of this workflow and of everything that it starts under known names.
     pub fn fates(&self) -> BTreeMap<String, Fate> {
         let mut fates = BTreeMap::new();
         imagine(&self.name, &self.steps, &mut fates).ok();
@@ -159,7 +159,7 @@ impl Flow {
         self.steps.iter().map(read).sum()
     }
 
-    /// The events that it waits for, each with the execution that does.
+    /// The events that it waits for, each with the execution that waits.
     pub fn events(&self) -> Vec<(String, u64)> {
         let mut execution = 1;
         let mut events = Vec::new();
@@ -182,7 +182,7 @@ impl Flow {
     }
 }
 
-/// Works out what a workflow does, without running it.
+/// Computes what a workflow does, without running it.
 fn imagine(name: &str, steps: &[Step], fates: &mut BTreeMap<String, Fate>) -> Result<String, String> {
     let mut fate = Fate::default();
     let mut said = String::new();
@@ -198,7 +198,7 @@ fn imagine(name: &str, steps: &[Step], fates: &mut BTreeMap<String, Fate>) -> Re
             Step::Child(child, steps) => {
                 let outcome = imagine(child.as_deref().unwrap_or_default(), steps, fates);
                 said.push_str(&format!("[{}];", outcome.unwrap_or_else(|_| "failed".to_owned())));
-                // One that the runtime names is known by its parent's result alone.
+                // A child that the runtime names is known by its parent's result alone.
                 fates.remove("");
             }
             Step::Detach(other, steps) => {
@@ -245,7 +245,7 @@ pub fn many_values(count: u32) -> impl Iterator<Item = (String, String)> {
     (0..count).map(|n| (format!("n{n}"), format!("v{n}")))
 }
 
-/// All values, as a workflow tells them.
+/// All values, as a workflow outputs them.
 pub fn tell_values<'a>(values: impl Iterator<Item = (&'a String, &'a String)>) -> String {
     let told: Vec<String> = values.map(|(key, value)| format!("{key}={value}")).collect();
     format!("{{{}}};", told.join(","))

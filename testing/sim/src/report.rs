@@ -1,4 +1,4 @@
-//! Many seeds, and what came of them.
+//! Many seeds, and their results.
 
 use crate::config::Kind;
 use crate::fault::Counters;
@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What came of many seeds.
+/// The results of many seeds.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// How many were run.
@@ -18,16 +18,16 @@ pub struct Report {
     pub took_ms: u64,
     /// How many processes lived in them.
     pub processes: u64,
-    /// How many calls their stores had.
+    /// How many calls of the store they made.
     pub calls: u64,
-    /// What went wrong by design.
+    /// The faults that were injected.
     pub counters: Counters,
     /// Seeds that failed, and how.
     pub failed: Vec<(Kind, u64, Vec<String>)>,
 }
 
 impl Report {
-    /// Runs seeds of these kinds on some threads, until all are run or so many have failed.
+    /// Runs seeds of these kinds on several threads, until all are run or this many have failed.
     pub fn of_seeds(kinds: &[Kind], seeds: Range<u64>, threads: usize, most: usize) -> Self {
         let began_ms = SystemClock.now_ms();
         let next = AtomicU64::new(seeds.start);

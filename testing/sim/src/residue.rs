@@ -1,4 +1,4 @@
-//! What may be left when everything is done: what instances own, and nothing else.
+//! What may remain when everything is done: what instances own, and nothing else.
 
 use crate::check::root_of;
 use crate::clock::{BEGINNING_MS, pause};
@@ -11,21 +11,21 @@ use perennial_store::{Key, Partition, Record, Store};
 use perennial_workflow::{Workflows, testing};
 use std::collections::BTreeSet;
 
-/// The kinds of records that stay when all work is done, by the beginning of their ids. Beside them stay the parts of
-/// bodies that were too large for one record, as long as there is such a record.
+/// The kinds of records that remain when all work is done, by the beginning of their ids. Parts of bodies that were too large
+/// for one record remain, too, as long as there is such a record.
 pub const ALLOWED: [&str; 5] = ["head", "page", "exec", "kv", "status"];
 
-/// Marks that the head of an instance bears while somebody works on it.
+/// Marks in the head of an instance while it is worked on.
 const MARKS: [&str; 2] = ["pending", "condemned"];
 
 /// Longer than any lease and any session.
 const LEASES_MS: u64 = 20 * 60_000;
 
-/// Housekeeping that takes longer than this is not done at all.
+/// Housekeeping that takes longer than this does not work.
 const HOUSEKEEPING_MS: u64 = 4 * 3_600_000;
 
-/// Lets time pass until housekeeping has put everything in order, and looks whether it has.
-pub async fn settle(scene: &Scene, workflows: &Workflows, database: &SharedMemory, raw: &dyn Store) {
+/// Waits until housekeeping has finished, and checks that it has.
+pub async fn await_housekeeping(scene: &Scene, workflows: &Workflows, database: &SharedMemory, raw: &dyn Store) {
     pause(LEASES_MS).await;
     let until_ms = scene.time.now_ms() + HOUSEKEEPING_MS;
     while scene.time.now_ms() < until_ms && !left(database).is_empty() {
@@ -47,7 +47,7 @@ pub async fn settle(scene: &Scene, workflows: &Workflows, database: &SharedMemor
     }
 }
 
-/// Nothing is left that housekeeping should have taken away.
+/// Checks that nothing remains that housekeeping should have removed.
 pub fn check(scene: &Scene, database: &SharedMemory) {
     for what in left(database) {
         scene.blame(format!("{what} was left behind"));
@@ -61,8 +61,8 @@ pub fn check(scene: &Scene, database: &SharedMemory) {
     }
 }
 
-/// Tells the trace what is still queued: a run that is stuck waits for some of it.
-pub fn tell_queued(scene: &Scene, database: &SharedMemory) {
+/// Traces what is still queued: a run that is stuck waits for some of it.
+pub fn trace_queued(scene: &Scene, database: &SharedMemory) {
     for key in database.disk().keys() {
         let record = database.raw().get(&key).now_or_never().and_then(Result::ok).flatten();
         if let Some(place) = record.and_then(|record| record.place) {
@@ -79,7 +79,7 @@ pub fn tell_queued(scene: &Scene, database: &SharedMemory) {
 
 /// What is stored and should not be, when all work is done.
 fn left(database: &SharedMemory) -> Vec<String> {
-    // Memory answers at once.
+    // Memory returns at once.
     let read = |key: &Key| database.raw().get(key).now_or_never()?.ok()?;
     let keys = database.disk().keys();
     let records: Vec<Record> = keys.iter().filter_map(read).collect();
@@ -96,26 +96,26 @@ fn left(database: &SharedMemory) -> Vec<String> {
         .iter()
         .filter(|record| !is_part(&record.key) && !is_member(&record.key));
     let mut left: Vec<String> = others.filter_map(out_of_place).collect();
-    // The process that has put everything in order still lives.
+    // The process that did the housekeeping still lives.
     let members = records.iter().filter(|record| is_member(&record.key));
     left.extend(members.skip(1).map(|record| record.key.to_string()));
     left
 }
 
-/// Whether this is where a process says that it works on the store.
+/// Whether this is the record by which a process announces itself.
 fn is_member(key: &Key) -> bool {
     key.partition.as_str().starts_with("mem:")
 }
 
-/// The parts that a record's body is stored in, if it is.
+/// The parts that a record's body is stored in, if any.
 fn parts_of(record: &Record) -> Option<(&Partition, String)> {
-    // What says where a body is, is short.
+    // A manifest is short.
     let body: serde_json::Value = serde_json::from_slice(record.body.get(..).filter(|body| body.len() < 200)?).ok()?;
     let nonce = body.get("$parts")?.get("nonce")?.as_str()?;
     Some((&record.key.partition, nonce.to_owned()))
 }
 
-/// Why a record should not be there, if it should not.
+/// Why a record should not be there, if so.
 fn out_of_place(record: &Record) -> Option<String> {
     let key = &record.key;
     let kind = key.id.as_str().split('/').next().unwrap_or_default();
@@ -129,7 +129,7 @@ fn out_of_place(record: &Record) -> Option<String> {
         return None;
     }
     let body: serde_json::Value = serde_json::from_slice(&record.body).ok()?;
-    // Not so a lease: one that has run out is like none. But a head of nothing belongs to nobody.
+    // An expired lease is like none. But a head without an instance must be gone.
     if body.get("name").is_none_or(serde_json::Value::is_null) {
         return Some(format!("{key} of an instance that is not"));
     }

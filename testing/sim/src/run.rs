@@ -13,14 +13,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Once};
 use tokio::runtime::Runtime;
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// What must not have happened.
+    /// Violations of what must hold.
     pub violations: Vec<String>,
-    /// Everything that happened, if asked for.
+    /// Everything that happened, if requested.
     pub trace: Vec<String>,
-    /// What went wrong by design, by the number of the call.
+    /// The faults that were injected, by the number of the call.
     pub faults: BTreeMap<u64, Fault>,
     /// The same, counted.
     pub counters: Counters,
@@ -65,13 +65,13 @@ fn play(scene: &Arc<Scene>) {
     }
 }
 
-/// A runtime whose time has just begun, and stands still until everybody waits.
+/// A runtime whose time has just begun, and stands still until all tasks wait.
 fn runtime() -> std::io::Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_time().start_paused(true).build()
 }
 
-/// All processes at once.
+/// Runs all processes at once.
 fn play_together(scene: &Arc<Scene>) -> std::io::Result<()> {
     let runtime = runtime()?;
     if runtime.block_on(World::play(scene)) == End::Stuck {
@@ -80,7 +80,7 @@ fn play_together(scene: &Arc<Scene>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Tells which workflows are not done.
+/// Blames the workflows that are not done.
 fn blame_open(scene: &Scene) {
     let facts = scene.facts.lock();
     let flows = scene.config.flows.iter().map(|flow| flow.name.clone());
@@ -89,7 +89,7 @@ fn blame_open(scene: &Scene) {
     scene.blame(format!("{open:?} do not come to their end"));
 }
 
-/// One process after another.
+/// Runs one process after another.
 fn play_in_turn(scene: &Arc<Scene>) -> std::io::Result<()> {
     let disk = MemoryDisk::default();
     let wall = Arc::new(WallClock::default());
@@ -99,11 +99,11 @@ fn play_in_turn(scene: &Arc<Scene>) -> std::io::Result<()> {
             scene.time.begin();
             let life = Life::begin(scene, &wall);
             let end = live(scene, &life, &disk).await;
-            // The next process begins when this one ended.
+            // The next process begins when this one has ended.
             scene.time.now_ms();
             (life, end)
         });
-        // What destructors and dropped tasks still do is not seen.
+        // What destructors and dropped tasks still do is not observed.
         life.end();
         drop(runtime);
         scene.trace(|| format!("process ends: {end:?}"));

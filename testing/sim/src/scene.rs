@@ -1,4 +1,4 @@
-//! What outlives the processes of one run: its configuration, its time, and what was seen.
+//! What outlives the processes of one run: its configuration, its time, and what was observed.
 
 use crate::clock::Time;
 use crate::config::Config;
@@ -9,23 +9,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A run with more calls than this turns in a circle.
+/// A run with more calls than this loops.
 const MOST_CALLS: u64 = 300_000;
 
 /// One run.
 pub struct Scene {
-    /// What is run.
+    /// Its configuration.
     pub config: Config,
     /// Its time.
     pub time: Time,
-    /// What was seen.
+    /// What was observed.
     pub facts: Mutex<Facts>,
     calls: AtomicU64,
     calm: AtomicBool,
     outage_until_ms: AtomicU64,
     /// What the calls were before the final checks began.
     operations: Mutex<Vec<Operation>>,
-    /// What went wrong, by the number of the call.
+    /// The faults that were injected, by the number of the call.
     done: Mutex<BTreeMap<u64, Fault>>,
     counters: Mutex<Counters>,
 }
@@ -46,8 +46,8 @@ impl Scene {
         })
     }
 
-    /// Stops who calls the store without end.
-    pub async fn bear(&self) {
+    /// Stops a run that calls the store without end.
+    pub async fn stop_if_endless(&self) {
         if self.calls() == MOST_CALLS {
             self.blame(format!("the store was called {MOST_CALLS} times"));
         }
@@ -56,7 +56,7 @@ impl Scene {
         }
     }
 
-    /// Numbers a call of the store, and says what goes wrong with it.
+    /// Numbers a call of the store, and draws its fault.
     pub fn next_call(&self, operation: Operation) -> (u64, Option<Fault>) {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         if self.is_calm() {
@@ -74,19 +74,19 @@ impl Scene {
         (call, fault)
     }
 
-    /// Randomness that depends on the number of a call and on nothing else.
+    /// Randomness that depends on the number of a call and nothing else.
     pub fn chance(&self, call: u64) -> fastrand::Rng {
         let mixed = (self.config.seed ^ 0x9E37_79B9_7F4A_7C15).wrapping_mul(0xD129_0F3C_5A1B_7E4D);
         fastrand::Rng::with_seed(mixed.wrapping_add(call.wrapping_mul(0xA24B_AED4_963E_E407)))
     }
 
-    /// Nothing goes wrong any more.
+    /// From now on there are no faults.
     pub fn calm_down(&self) {
         self.calm.store(true, Ordering::Relaxed);
         self.outage_until_ms.store(0, Ordering::Relaxed);
     }
 
-    /// Whether nothing goes wrong any more.
+    /// Whether there are no more faults.
     pub fn is_calm(&self) -> bool {
         self.calm.load(Ordering::Relaxed)
     }
@@ -111,17 +111,17 @@ impl Scene {
         self.operations.lock().clone()
     }
 
-    /// What went wrong, by the number of the call.
+    /// The faults that were injected, by the number of the call.
     pub fn done(&self) -> BTreeMap<u64, Fault> {
         self.done.lock().clone()
     }
 
-    /// What went wrong, counted.
+    /// The faults that were injected, counted.
     pub fn counters(&self) -> Counters {
         self.counters.lock().clone()
     }
 
-    /// Writes a line into the trace, if there is one.
+    /// Adds a line to the trace, if there is one.
     pub fn trace(&self, line: impl FnOnce() -> String) {
         let mut facts = self.facts.lock();
         if facts.is_traced() {
@@ -130,7 +130,7 @@ impl Scene {
         }
     }
 
-    /// Writes down that something happened that must not.
+    /// Records a violation.
     pub fn blame(&self, what: String) {
         self.trace(|| format!("!! {what}"));
         self.facts.lock().violations.push(what);

@@ -5,10 +5,10 @@ use crate::fault::Rates;
 use crate::member::Member;
 use crate::run::{Outcome, run};
 
-/// How many calls of the store all tries together may make: minutes, not hours.
+/// How many calls of the store all attempts together may make: minutes, not hours.
 const CALLS: u64 = 600_000;
 
-/// What a violation is about, without the names and numbers in it.
+/// A violation without the names and numbers in it.
 fn kind(violation: &str) -> String {
     let words = violation.split(|c: char| !c.is_ascii_alphabetic());
     let plain = words.filter(|word| word.len() > 3);
@@ -34,7 +34,7 @@ impl Shrinker {
         same.then_some(outcome)
     }
 
-    /// Leaves out what `without` can leave out: half of it, a quarter, in the end one by one.
+    /// Leaves out what `without` can leave out: half of it, a quarter, finally one by one.
     fn leave_out(
         &mut self,
         config: &mut Config,
@@ -56,7 +56,7 @@ impl Shrinker {
     }
 }
 
-/// Things to make simpler, one by one.
+/// Parts of a run to simplify, one by one.
 const SIMPLER: [fn(&mut Config); 4] = [
     |config| config.lag_ms = 0,
     |config| config.signal_faults = 0,
@@ -82,7 +82,7 @@ impl Shrinker {
         }
     }
 
-    /// Fewer processes, to which less happens.
+    /// Fewer processes, with fewer events.
     fn calm(&mut self, config: &mut Config) {
         for member in (1..config.members.len()).rev() {
             let mut simpler = config.clone();
@@ -104,7 +104,7 @@ impl Shrinker {
     }
 }
 
-/// Takes away processes, workflows, steps, faults, kills and jumps as long as the run fails the same way.
+/// Removes processes, workflows, steps, faults, kills and jumps as long as the run fails the same way.
 pub fn shrink(config: &Config) -> Config {
     let outcome = run(config, false);
     let Some(first) = outcome.violations.first() else {
@@ -115,7 +115,7 @@ pub fn shrink(config: &Config) -> Config {
         calls: 0,
     };
     let mut best = config.clone();
-    // What went wrong by chance goes wrong by its number from now on.
+    // Faults that were drawn by chance are injected by the number of their call from now on.
     let mut fixed = config.clone();
     fixed.faults = outcome.faults;
     fixed.rates = Rates::default();

@@ -1,4 +1,4 @@
-//! Starts what runs in a process: the engine on its store, the runtime on the engine.
+//! Starts a process: the engine on its store, the runtime on the engine.
 
 use crate::life::Life;
 use crate::member::Member;
@@ -35,14 +35,14 @@ fn options(member: &Member, node: &str) -> RuntimeOptions {
     RuntimeOptions {
         // The runtime would take this from the machine's clock.
         dispatcher_min_poll_interval: Duration::ZERO,
-        // Longer than anything may take: whoever is not woken is stuck.
+        // Longer than anything may take: a dispatcher that is not woken is stuck.
         dispatcher_long_poll_timeout: Duration::from_secs(48 * 3_600),
         orchestration_concurrency: member.turn_dispatchers,
         worker_concurrency: member.work_dispatchers,
-        // Whatever was in hand at a kill counts as attempted, for no fault of its own.
+        // Whatever was handed out at a kill counts as attempted, through no fault of its own.
         max_attempts: 10_000,
         observability: ObservabilityConfig {
-            // Never at the same moment as anything else: the runtime waits for it in an order of its own choosing.
+            // Never at the same moment as anything else: the runtime waits for it in an order of its own.
             gauge_poll_interval: Duration::from_millis(597_013),
             ..ObservabilityConfig::default()
         },

@@ -1,4 +1,4 @@
-//! A store that fails as it is told.
+//! A store that injects faults.
 
 use crate::clock::pause;
 use crate::defect;
@@ -22,14 +22,14 @@ use tokio::sync::Mutex;
 pub struct SimStore {
     inner: Arc<dyn Store>,
     life: Arc<Life>,
-    /// A store of its own gives effect to commits in the order in which they were made, however slow the first of them
-    /// is. One that is shared makes no such promise.
+    /// A store of one process applies commits in the order in which they were made, however slow the first of them is. A shared
+    /// one makes no such promise.
     line: Option<Arc<Mutex<()>>>,
     network: Option<Arc<Network>>,
 }
 
 impl SimStore {
-    /// The store of a process that has it for itself.
+    /// The store of a process that owns it.
     pub fn alone(inner: Arc<dyn Store>, life: Arc<Life>) -> Self {
         Self {
             inner,
@@ -39,7 +39,7 @@ impl SimStore {
         }
     }
 
-    /// One of many handles of a store.
+    /// One of many handles of a shared store.
     pub fn shared(inner: Arc<dyn Store>, life: Arc<Life>, network: Network) -> Self {
         Self {
             inner,
@@ -53,7 +53,7 @@ impl SimStore {
         &self.life.scene
     }
 
-    /// Passes a read on, unless something goes wrong. It may be answered from a replica that lags.
+    /// Forwards a read, unless a fault prevents it. The result may come from a replica that lags.
     async fn read<T>(
         &self,
         operation: Operation,
@@ -62,7 +62,7 @@ impl SimStore {
         stale: impl FnOnce(&View, u64) -> Option<T>,
     ) -> Result<T> {
         self.life.pass().await;
-        self.scene().bear().await;
+        self.scene().stop_if_endless().await;
         let (call, fault) = self.scene().next_call(operation);
         self.note(call, fault, what);
         self.hesitate(call, fault).await?;
@@ -88,7 +88,7 @@ impl SimStore {
         });
     }
 
-    /// What happens before a call takes effect.
+    /// The part of a fault before a call takes effect.
     async fn hesitate(&self, call: u64, fault: Option<Fault>) -> Result<()> {
         match fault {
             Some(Fault::Throttled(ms)) => {
@@ -111,8 +111,8 @@ impl SimStore {
                 }
             }
         }
-        // What is under way to a database gets there, whatever becomes of who sent it. But not after a long time: who
-        // sent it may have sent it again from elsewhere.
+        // A request that is under way to a database arrives, whatever becomes of its sender. But not after a long time: the sender
+        // may have sent it again from elsewhere.
         if self.network.is_none() || matches!(fault, Some(Fault::KillBefore | Fault::SlowBefore(_))) {
             self.life.check().await;
         }
@@ -122,7 +122,7 @@ impl SimStore {
         Ok(())
     }
 
-    /// The process stops for a while, and all that is in it.
+    /// Freezes the process for a while.
     fn freeze(&self, ms: u64) {
         self.life.freeze();
         let life = Arc::clone(&self.life);
@@ -132,7 +132,7 @@ impl SimStore {
         });
     }
 
-    /// What happens between the effect of a call and its answer.
+    /// The part of a fault between the effect of a call and its reply.
     async fn linger(&self, call: u64, fault: Option<Fault>) {
         match fault {
             Some(Fault::SlowAfter(ms)) => pause(ms).await,
@@ -163,7 +163,7 @@ impl SimStore {
             None => None,
         };
         self.life.pass().await;
-        self.scene().bear().await;
+        self.scene().stop_if_endless().await;
         let (call, fault) = self.scene().next_call(Operation::Commit);
         self.note(call, fault, || describe(&commit));
         self.hesitate(call, fault).await?;
@@ -194,12 +194,12 @@ impl SimStore {
             return Err(Error::UnknownOutcome("simulated".to_owned()));
         }
         if let (Some(network), Ok(_) | Err(Error::Conflict { .. })) = (&self.network, &answer) {
-            network.told(&keys);
+            network.received(&keys);
         }
         answer
     }
 
-    /// A commit reaches the store.
+    /// Applies a commit to the store.
     async fn apply(&self, call: u64, commit: Commit) -> Result<Committed> {
         let effect = Effect::of(&commit);
         let lanes = lanes(&commit);

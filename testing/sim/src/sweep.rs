@@ -1,4 +1,4 @@
-//! Every fault at every call: no sampling.
+//! Every fault at every call, without sampling.
 
 use crate::config::{Config, Kind};
 use crate::fault::{Counters, Fault, Operation};
@@ -12,17 +12,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// A scenario of the sweep.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     /// Its workflows.
     pub flows: Vec<Flow>,
     /// Whether every pair of a lost reply and a later kill is tried, too.
     pub pairs: bool,
-    /// The memory for recent instances.
+    /// The memory for cached instances.
     pub cache_bytes: u64,
-    /// Who uses the store.
+    /// How processes use the store.
     pub kind: Kind,
-    /// Whether it takes so long that not everything can be done to each of its calls.
+    /// Whether it is so long that not every fault can be tried at each of its calls.
     pub is_long: bool,
 }
 
@@ -66,10 +66,10 @@ pub fn scenarios(kind: Kind) -> Vec<Scenario> {
     scenarios
 }
 
-/// Of those on a shared store the ones that are short enough for pairs of faults.
+/// Of the scenarios on a shared store, those that are short enough for pairs of faults.
 const PAIRED: [&str; 3] = ["hello", "values at completion", "deleted while it runs"];
 
-/// What does not fit into one commit of a database.
+/// Work that does not fit into one commit of a database.
 fn large() -> Vec<Scenario> {
     let bytes = |bytes| Step::Call {
         ms: 5,
@@ -149,11 +149,11 @@ fn usual() -> Vec<Scenario> {
     ]
 }
 
-/// What is done to a scenario: what goes wrong at which call.
+/// One run of a scenario: its faults by call.
 pub type Faults = BTreeMap<u64, Fault>;
 
 impl Scenario {
-    /// The same, with nothing kept in memory.
+    /// The same, with nothing cached.
     fn uncached(mut self, name: &'static str) -> Self {
         self.name = name;
         self.cache_bytes = 0;
@@ -179,7 +179,7 @@ impl Scenario {
         }
     }
 
-    /// What can go wrong with a call. In what takes long only two things do, and only with commits.
+    /// The faults to try at a call. In long scenarios only two, and only at commits.
     fn faults(&self, operation: Operation) -> &'static [Fault] {
         match (self.kind, operation) {
             (Kind::Alone, _) => Fault::ALONE,
@@ -189,7 +189,7 @@ impl Scenario {
         }
     }
 
-    /// Everything that is done to it: every fault at every call, and where they are few every pair.
+    /// Every run of the scenario: every fault at every call, and for short ones every pair.
     pub fn all(&self) -> Vec<Faults> {
         let operations = self.run(&Faults::new()).operations;
         let calls: Vec<(u64, Operation)> = (0..).zip(operations).collect();
@@ -203,7 +203,7 @@ impl Scenario {
                 |(_, operation): &&(u64, Operation)| self.kind == Kind::Alone || *operation == Operation::Commit;
             let count = calls.len() as u64;
             for (lost, _) in calls.iter().filter(is_lost) {
-                // Finding out what became of a commit takes some calls more.
+                // Resolving the outcome of a commit takes some more calls.
                 for killed in lost + 1..count + 4 {
                     let kills = [Fault::KillBefore, Fault::KillAfter];
                     all.extend(kills.map(|kill| Faults::from([(*lost, Fault::LostReply), (killed, kill)])));
@@ -214,16 +214,16 @@ impl Scenario {
     }
 }
 
-/// What came of a sweep.
+/// The result of a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Swept {
     /// How many runs there were, by scenario.
     pub runs: BTreeMap<&'static str, u64>,
-    /// What went wrong by design.
+    /// The faults that were injected.
     pub counters: Counters,
-    /// Runs that failed: the scenario and what was done to it, and what was seen.
+    /// Runs that failed: the scenario with its faults, and the violation.
     pub failed: Vec<(String, String)>,
-    /// The first of them, to be run again.
+    /// The first of them, to be repeated.
     pub first: Option<Config>,
 }
 
@@ -234,7 +234,7 @@ impl Swept {
     }
 }
 
-/// Does everything to every scenario, on some threads, until so many runs have failed.
+/// Runs every scenario with every fault, on several threads, until this many runs have failed.
 pub fn sweep(scenarios: &[Scenario], threads: usize, most: usize) -> Swept {
     let jobs: Vec<(&Scenario, Faults)> = scenarios
         .iter()

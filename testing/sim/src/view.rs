@@ -1,8 +1,8 @@
 //! What a process sees of a database whose replicas lag.
 //!
-//! A read may miss what other processes committed lately. It never misses what the process itself committed and was
-//! told of, nor anything before that in the same partition, and never goes back behind what was read there before:
-//! databases call that session consistency.
+//! A read may miss recent commits of other processes. It never misses a commit of the process itself whose reply it got,
+//! nor anything before that in the same partition, and never goes back behind an earlier read there: databases call that
+//! session consistency.
 
 use crate::scene::Scene;
 use futures::FutureExt;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A write of a record, by the number of its commit; `None` is its deletion.
 type Writes = Vec<(usize, Option<Record>)>;
 
-/// All that was ever written to the database.
+/// Everything that was ever written to the database.
 #[derive(Default)]
 pub struct Past(Mutex<Written>);
 
@@ -27,13 +27,13 @@ struct Written {
 }
 
 impl Past {
-    /// Writes down what a commit has just done.
+    /// Records what a commit has just written.
     pub fn note(&self, scene: &Scene, raw: &MemoryStore, keys: &[Key]) {
         let mut written = self.0.lock();
         written.commits_ms.push(scene.time.now_ms());
         let number = written.commits_ms.len();
         for key in keys {
-            // Memory answers at once.
+            // Memory returns at once.
             let record = raw.get(key).now_or_never().and_then(Result::ok).flatten();
             let partition = written.records.entry(key.partition.clone()).or_default();
             let writes = partition.entry(key.id.clone()).or_default();
@@ -45,7 +45,7 @@ impl Past {
 /// What one process sees.
 pub struct View {
     past: Arc<Past>,
-    /// How many commits the process has seen at least, by partition.
+    /// The least number of commits that the process sees, by partition.
     floors: Mutex<BTreeMap<Partition, usize>>,
 }
 
@@ -64,8 +64,8 @@ impl View {
         }
     }
 
-    /// The process was told what became of a commit of its own: it has seen all that was done there until now.
-    pub fn told(&self, partitions: impl Iterator<Item = Partition>) {
+    /// The process has received the outcome of a commit of its own: it sees everything that was written there until now.
+    pub fn received(&self, partitions: impl Iterator<Item = Partition>) {
         let now = self.past.0.lock().commits_ms.len();
         let mut floors = self.floors.lock();
         for partition in partitions {
@@ -73,7 +73,7 @@ impl View {
         }
     }
 
-    /// How many commits are seen that took effect at this time or earlier.
+    /// How many commits took effect at this time or earlier.
     fn cutoff(written: &Written, until_ms: u64) -> usize {
         written.commits_ms.partition_point(|at| *at <= until_ms)
     }
@@ -96,7 +96,7 @@ impl View {
         visible(written.records.get(&key.partition)?.get(&key.id)?, up_to).cloned()
     }
 
-    /// Records of a partition.
+    /// A scan of a partition.
     pub fn scan(&self, query: &ScanQuery, until_ms: u64) -> ScanPage {
         let written = self.past.0.lock();
         let up_to = self.seen(&written, &query.partition, until_ms);
@@ -125,7 +125,7 @@ impl View {
         }
     }
 
-    /// Ready work.
+    /// A query for due work.
     pub fn due(&self, query: &DueQuery, until_ms: u64) -> DuePage {
         let written = self.past.0.lock();
         let cutoff = Self::cutoff(&written, until_ms);

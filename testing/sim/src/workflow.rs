@@ -1,12 +1,12 @@
 //! The one workflow that runs every program, and its activities.
 //!
-//! The runtime tosses a coin between an activity that ends and the loss of its lease, if both come at the same moment, and
-//! the coin is not ours to seed. So activities here never end at the moment in which a lease is looked after.
+//! If an activity ends at the moment in which its lease is lost, the runtime picks one of the two at random, and we cannot
+//! seed that choice. So activities here never end at the moment in which leases are checked.
 
 use crate::life::Life;
 use crate::program::{Script, Step, TIMER_UNIT_MS, many_values, tell_values};
 use crate::scene::Scene;
-use crate::witness::told;
+use crate::witness::split_id;
 use duroxide::runtime::registry::{ActivityRegistry, OrchestrationRegistry};
 use duroxide::{ActivityContext, BackoffStrategy, OrchestrationContext, RetryPolicy};
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ pub fn activities(life: &Arc<Life>) -> ActivityRegistry {
 }
 
 async fn act(kind: &'static str, life: Arc<Life>, ctx: ActivityContext, input: String) -> Outcome {
-    let (id, input) = told(&input)?;
+    let (id, input) = split_id(&input)?;
     let place = begin(&life.scene, &ctx, id, input);
     let (number, rest) = input.split_once(' ').unwrap_or((input, ""));
     let number: u64 = number.parse().map_err(|_| format!("{input:?} is no input"))?;
@@ -55,14 +55,14 @@ async fn act(kind: &'static str, life: Arc<Life>, ctx: ActivityContext, input: S
         "Flaky" => Ok("at last".to_owned()),
         _ => {
             ctx.cancelled().await;
-            // The runtime hears of it first.
+            // The runtime gets to know it first.
             life.pause(1).await;
             Err("cancelled".to_owned())
         }
     }
 }
 
-/// An activity begins; tells how many like it were scheduled before.
+/// An activity begins; returns how many like it were scheduled before.
 fn begin(scene: &Scene, ctx: &ActivityContext, id: u64, input: &str) -> usize {
     let like = (ctx.instance_id().to_owned(), ctx.execution_id(), input.to_owned());
     let mut facts = scene.facts.lock();
@@ -93,8 +93,8 @@ async fn run(ctx: OrchestrationContext, input: String) -> Outcome {
     Ok(script.said)
 }
 
-/// Reads messages of the queue. A client that does not know whether it sent a message sends it again, and one that
-/// goes on in another process may be overtaken by what it sent before; but what one process sends stays in order.
+/// Reads messages of the queue. A client that does not know whether it sent a message sends it again, and one that moves to
+/// another process may be overtaken by what it sent before; but what one process sends stays in order.
 async fn read(ctx: &OrchestrationContext, script: &mut Script, count: u32) {
     let end = script.read + count;
     while script.read < end {
@@ -185,7 +185,7 @@ async fn play_others(ctx: &OrchestrationContext, step: Step, said: &mut String) 
         }
         Step::Detach(name, steps) => {
             ctx.schedule_orchestration(NAME, name, script_of(steps)?);
-            // The runtime forgets a start that is made in the turn that continues as new.
+            // The runtime loses a start that is made in the turn that continues as new.
             echo(ctx, 0, 1).await?;
             said.push_str("detach;");
         }

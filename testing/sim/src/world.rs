@@ -1,4 +1,4 @@
-//! Several processes at once, on one store that they share, in one time.
+//! Several processes at once, on one shared store, in one time.
 
 use crate::clock::{WallClock, pause};
 use crate::driver::Driver;
@@ -21,10 +21,10 @@ use perennial_store::{ChunkedStore, Store};
 use perennial_workflow::Workflows;
 use std::sync::Arc;
 
-/// Work that is not done after so much time is stuck.
+/// Work that is not done after this time is stuck.
 const STUCK_MS: u64 = 2 * 3_600_000;
 
-/// Processes that have not left after so much time never will. Longer than everything that housekeeping may take.
+/// Processes that have not left after this time never will. Longer than any housekeeping.
 const STALLED_MS: u64 = 24 * 3_600_000;
 
 /// A process that runs.
@@ -33,14 +33,14 @@ struct Running {
     life: Arc<Life>,
     workflows: Workflows,
     witness: Arc<Watched>,
-    /// The runtime that runs, and those before it on the same engine.
+    /// The current runtime, and earlier ones on the same engine.
     runtimes: Vec<Arc<Runtime>>,
-    /// Whether the last of them is being shut down, and another one will follow.
+    /// Whether the last of them is being shut down, to be followed by another.
     bounces: bool,
 }
 
 impl Running {
-    /// Whether it does everything, and does so already.
+    /// Whether it serves everything, and has started to.
     fn can_finish(&self) -> bool {
         self.member == 0 && !self.runtimes.is_empty() && !self.bounces
     }
@@ -57,7 +57,7 @@ pub struct World {
 }
 
 impl World {
-    /// Plays a run from its beginning to its verdict.
+    /// Runs the configuration from its beginning to its verdict.
     pub async fn play(scene: &Arc<Scene>) -> End {
         scene.time.begin();
         let members = &scene.config.members;
@@ -89,7 +89,7 @@ impl World {
         scene.trace(|| format!("the clients are done: {end:?}"));
         match end {
             End::Done => world.finish_in_time().await,
-            _ => residue::tell_queued(scene, &world.database),
+            _ => residue::trace_queued(scene, &world.database),
         }
         end
     }
@@ -135,7 +135,7 @@ impl World {
         std::future::pending().await
     }
 
-    /// Opens the store and starts the runtime; `None` if that cannot be done now.
+    /// Opens the store and starts the runtime; `None` if that is impossible now.
     async fn begin(&self, n: usize, member: &Member, life: &Arc<Life>) -> Option<Arc<Watched>> {
         let raw = self.database.raw();
         let network = Network::new(&self.scene, raw, &self.past);
@@ -163,7 +163,7 @@ impl World {
         Some(witness)
     }
 
-    /// A look at the database, past everything that goes wrong, with large bodies put together.
+    /// A view of the database without faults, with large bodies assembled.
     fn glass(&self, life: &Arc<Life>) -> Arc<dyn Store> {
         let raw: Arc<dyn Store> = Arc::clone(self.database.raw()) as _;
         Arc::new(ChunkedStore::new(raw, Arc::clone(life) as _, 0))
@@ -185,7 +185,7 @@ impl World {
         running.runtimes.last().cloned()
     }
 
-    /// Clears away what a dead process had in memory. Nothing that its tasks do on the way is seen.
+    /// Drops what a dead process had in memory. What its tasks still do has no effect.
     async fn bury(&self, n: usize, life: &Life) {
         life.end();
         let running = self.running.get(n).and_then(|place| place.lock().take());
@@ -194,20 +194,19 @@ impl World {
         }
     }
 
-    /// Finishes the run. A process that waits for what nobody will do has no timer set: without this one, the simulator
-    /// would wait with it for ever.
+    /// Finishes the run. A process that waits for ever has no timer set: without this one, the simulator would wait with it.
     async fn finish_in_time(&self) {
         tokio::select! {
             biased;
             () = self.finish() => {}
             () = pause(STALLED_MS) => {
                 self.scene.blame("the run stalls: its processes do not come to their end".to_owned());
-                residue::tell_queued(&self.scene, &self.database);
+                residue::trace_queued(&self.scene, &self.database);
             }
         }
     }
 
-    /// Everything is done: all processes but one leave, and that one puts things in order.
+    /// Everything is done: all processes but one leave, and that one finishes the housekeeping.
     async fn finish(&self) {
         self.scene.calm_down();
         let mut running: Vec<Running> = self.running.iter().filter_map(|place| place.lock().take()).collect();
@@ -224,23 +223,23 @@ impl World {
             let life = Arc::clone(&last.life);
             tokio::select! {
                 biased;
-                () = self.put_in_order(last) => return,
-                // A fault that was under way when all became calm.
-                () = life.ended() => life.trace(|| "process ends while it puts things in order".to_owned()),
+                () = self.keep_house(last) => return,
+                // A fault that was under way when the faults ended.
+                () = life.ended() => life.trace(|| "process ends while it does the housekeeping".to_owned()),
             }
         }
         match self.begin_last().await {
-            Some(last) => self.put_in_order(last).await,
+            Some(last) => self.keep_house(last).await,
             None => self
                 .scene
                 .blame("the store cannot be opened although nothing goes wrong".to_owned()),
         }
     }
 
-    /// The last process puts things in order and leaves.
-    async fn put_in_order(&self, last: Running) {
+    /// The last process finishes the housekeeping and leaves.
+    async fn keep_house(&self, last: Running) {
         let glass = self.glass(&last.life);
-        residue::settle(&self.scene, &last.workflows, &self.database, &*glass).await;
+        residue::await_housekeeping(&self.scene, &last.workflows, &self.database, &*glass).await;
         for runtime in &last.runtimes {
             Arc::clone(runtime).shutdown(None).await;
         }
@@ -249,11 +248,11 @@ impl World {
         residue::check(&self.scene, &self.database);
     }
 
-    /// A new process, to put things in order.
+    /// A new process, to finish the housekeeping.
     async fn begin_last(&self) -> Option<Running> {
         let (wall, member) = (self.walls.first()?, self.scene.config.members.first()?);
         let life = Life::begin(&self.scene, wall);
-        life.trace(|| "process begins, to put things in order".to_owned());
+        life.trace(|| "process begins, to do the housekeeping".to_owned());
         self.begin(0, member, &life).await?;
         self.running.first()?.lock().take()
     }
@@ -270,8 +269,8 @@ async fn leave(scene: &Scene, running: Running) {
     }
 }
 
-/// A process leaves in order, unless a fault that was under way when all became calm kills it: the calls of a dead process
-/// are never answered.
+/// A process leaves in order, unless a fault that was under way when the faults ended kills it: the calls of a dead process
+/// never return.
 async fn leave_or_die(scene: &Scene, running: Running) {
     let life = Arc::clone(&running.life);
     tokio::select! {
@@ -281,7 +280,7 @@ async fn leave_or_die(scene: &Scene, running: Running) {
     }
 }
 
-/// Kills a process when its time has come; puts its clock forward and back, and stops it for a while.
+/// Kills a process at its time; makes its clock jump, and freezes it for a while.
 async fn disturb(life: &Arc<Life>, member: &Member) {
     let now_ms = life.scene.time.now_ms();
     let until = |at_ms: u64| pause(at_ms.saturating_sub(life.scene.time.now_ms()));

@@ -1,4 +1,4 @@
-//! Many seeds; one seed many times; and what was found once.
+//! Many seeds; one seed many times; and seeds that once failed.
 
 use perennial_sim::{Config, Kind, Report, run};
 
@@ -56,7 +56,7 @@ fn a_turn_that_is_committed_while_its_instance_is_deleted_leaves_nothing() {
 }
 
 #[test]
-fn a_result_that_is_answered_after_its_instance_was_deleted_is_not_queued() {
+fn a_result_whose_commit_returns_after_its_instance_was_deleted_is_not_queued() {
     is_clean(20_493);
     is_clean(42_449);
 }
@@ -67,7 +67,7 @@ fn a_client_that_has_seen_a_result_does_not_see_less_next() {
 }
 
 #[test]
-fn fresh_seeds_are_taken_from_the_clock_and_told() {
+fn fresh_seeds_are_taken_from_the_clock_and_printed() {
     let told = || {
         let sim = std::process::Command::new(env!("CARGO_BIN_EXE_perennial-sim"))
             .args(["--fresh", "3", "--threads", "1"])

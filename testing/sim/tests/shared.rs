@@ -1,4 +1,4 @@
-//! Several processes at once on one store: many seeds, one seed many times, and what was found once.
+//! Several processes at once on one store: many seeds, one seed many times, and seeds that once failed.
 
 use perennial_sim::{Kind, Report, run};
 
@@ -35,7 +35,7 @@ fn a_lost_reply_is_not_resolved_by_what_another_process_wrote() {
 }
 
 #[test]
-fn a_claim_that_came_to_nothing_is_given_back() {
+fn a_claim_that_finds_no_work_is_released() {
     are_clean(&[66, 2_567, 4_334]);
 }
 
@@ -55,17 +55,17 @@ fn an_activity_that_was_claimed_since_it_was_due_is_left_to_its_holder() {
 }
 
 #[test]
-fn a_message_whose_reply_was_lost_is_heard_once() {
+fn a_message_whose_reply_was_lost_is_consumed_once() {
     are_clean(&[524, 1_397]);
 }
 
 #[test]
-fn work_that_an_old_answer_does_not_show_is_not_taken_for_gone() {
+fn work_that_an_old_poll_does_not_return_is_not_taken_for_gone() {
     are_clean(&[1_639, 2_089]);
 }
 
 #[test]
-fn a_renewal_or_a_return_that_nobody_waits_for_ends_in_order() {
+fn a_renewal_or_a_release_whose_caller_is_gone_ends_in_order() {
     are_clean(&[1_830, 2_666, 18_910]);
 }
 
@@ -90,7 +90,7 @@ fn deliveries_before_the_first_turn_are_counted_through_claims_that_run_out() {
 }
 
 #[test]
-fn a_claim_made_in_advance_is_not_revived_when_the_clock_is_put_back() {
+fn a_claim_made_ahead_is_not_revived_when_the_clock_is_put_back() {
     are_clean(&[25_603]);
 }
 
@@ -100,7 +100,7 @@ fn a_tree_is_deleted_whole_although_a_child_is_too_new_to_be_seen() {
 }
 
 #[test]
-fn a_deletion_that_is_decided_is_not_taken_back_on_the_word_of_an_old_answer() {
+fn a_deletion_that_is_decided_is_not_cancelled_by_an_old_read() {
     are_clean(&[12_445, 27_382]);
 }
 
@@ -115,22 +115,22 @@ fn a_lease_that_was_renewed_lasts_though_the_clock_is_put_back() {
 }
 
 #[test]
-fn a_turn_that_another_rolled_forward_and_claimed_is_not_taken_for_free() {
+fn a_turn_that_another_process_rolled_forward_and_claimed_is_not_free() {
     are_clean(&[61_345]);
 }
 
 #[test]
-fn nothing_stays_of_what_was_left_to_another_process() {
+fn nothing_remains_of_work_that_was_left_to_another_process() {
     are_clean(&[90, 7_916]);
 }
 
 #[test]
-fn a_claim_that_ran_out_here_is_not_made_for_others_to_see() {
+fn a_claim_that_expired_in_memory_is_not_written() {
     are_clean(&[36_515]);
 }
 
 #[test]
-fn what_others_have_claimed_of_a_turn_that_they_finished_is_theirs() {
+fn activities_claimed_by_the_process_that_finished_a_turn_stay_its_own() {
     are_clean(&[34_187]);
 }
 
@@ -140,12 +140,12 @@ fn a_message_in_a_head_leaves_it_with_the_lease_as_it_was() {
 }
 
 #[test]
-fn a_message_that_others_took_out_of_a_head_is_not_handed_out_again() {
+fn a_message_that_another_process_took_out_of_a_head_is_not_handed_out_again() {
     are_clean(&[38_630]);
 }
 
 #[test]
-fn who_was_overtaken_by_a_clock_that_is_ahead_holds_nothing() {
+fn a_process_overtaken_by_a_clock_that_is_ahead_holds_nothing() {
     are_clean(&[464, 17_513, 19_088]);
 }
 
@@ -155,11 +155,11 @@ fn a_process_that_is_killed_while_it_leaves_does_not_stall_the_run() {
 }
 
 #[test]
-fn a_claim_whose_messages_another_process_consumed_goes_when_it_lapses() {
+fn a_claim_whose_messages_another_process_consumed_is_removed_when_it_lapses() {
     are_clean(&[7_003_866]);
 }
 
 #[test]
-fn intents_are_not_taken_for_removed_because_one_of_them_was_gone() {
+fn intents_do_not_count_as_removed_because_one_of_them_was_gone() {
     are_clean(&[1_794_970_861_711]);
 }

@@ -4,6 +4,7 @@ use crate::gate::Door;
 use crate::kit::*;
 use duroxide::EventKind;
 use duroxide::providers::{Provider, ProviderAdmin, PruneOptions, TagFilter};
+use perennial_kv::MemoryDisk;
 use perennial_workflow::testing;
 use std::future::Future;
 use std::time::Duration;
@@ -209,4 +210,64 @@ async fn the_result_of_a_cancelled_activity_is_not_put_on_the_board_of_an_instan
     }
     assert!(try_turn(&store).await.is_none());
     assert_eq!(testing::residue(&store), testing::Residue::default());
+}
+
+#[tokio::test]
+async fn an_instance_that_was_deleted_is_not_run_again_before_the_board_knows() {
+    let (workflows, gate) = fresh(Default::default()).await;
+    execute(&workflows, "a", 1, Some("Completed")).await;
+    // A client that did not hear of the first start has started it again.
+    send(&workflows, start("a")).await;
+    let mut deleted = gate.stop_next(Door::Reply);
+    let deleting = {
+        let workflows = workflows.clone();
+        tokio::spawn(async move { workflows.delete_instance("a", true).await })
+    };
+    deleted.came().await;
+    // Everything is deleted, the second start as well; only the board does not know it yet.
+    if let Some((item, token, _)) = try_turn(&workflows).await {
+        assert_eq!(item.instance, "a");
+        let events = vec![started("a", 1)];
+        let acked = ack(&workflows, &token, 1, events, Vec::new(), Some("Completed")).await;
+        assert!(acked.is_err(), "it was run again");
+    }
+    deleted.go();
+    soon(deleting).await.unwrap().unwrap();
+    assert!(workflows.read("a").await.unwrap().is_empty());
+    assert!(try_turn(&workflows).await.is_none());
+    // One that is started afterwards runs.
+    execute(&workflows, "a", 1, Some("Completed")).await;
+    assert_eq!(workflows.read("a").await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_delivery_count_whose_reply_comes_late_does_not_stop_its_activity() {
+    let disk = MemoryDisk::default();
+    let (workflows, _gate) = on(&disk, Default::default()).await;
+    send(&workflows, start("a")).await;
+    let (_, token, _) = turn(&workflows).await;
+    let work = vec![activity("a", 2)];
+    ack(&workflows, &token, 1, vec![started("a", 1)], work, None)
+        .await
+        .unwrap();
+    workflows.close().await.unwrap();
+
+    // What was there when the store was opened is counted before it is handed out.
+    let (workflows, gate) = on(&disk, Default::default()).await;
+    let any = TagFilter::default();
+    let late = drop_at(
+        workflows.fetch_work_item(LEASE, NOW, None, &any),
+        gate.stop_next(Door::Reply),
+    )
+    .await;
+    let fetched = soon(workflows.fetch_work_item(LEASE, ms(5_000), None, &any))
+        .await
+        .unwrap();
+    let (_, token, attempts) = fetched.expect("the activity is ready");
+    assert!(attempts >= 1);
+    late.go();
+    pause(ms(20)).await;
+    workflows.ack_work_item(&token, Some(completed("a", 2))).await.unwrap();
+    let (item, _, _) = turn(&workflows).await;
+    assert_eq!(item.messages.len(), 1);
 }

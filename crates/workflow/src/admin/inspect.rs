@@ -1,4 +1,4 @@
-//! Looking at instances.
+//! Inspecting instances.
 
 use crate::engine::Engine;
 use crate::error::{from_store, no_instance};
@@ -6,13 +6,12 @@ use crate::instance::{self, Snapshot};
 use crate::read::Freshness;
 use crate::records::head::{Head, KIND};
 use crate::records::{instance_of, partition};
+use crate::tuning::{LIST_PAGE, PARENTS_REMEMBERED};
 use duroxide::providers::{ExecutionInfo, InstanceInfo, ProviderError};
 use perennial_store::{Cursor, ListFilter, ListPage, Listed};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
-
-const PAGE: usize = 1_000;
 
 /// Visits listed instances until the visitor has seen enough.
 pub async fn visit(
@@ -43,7 +42,7 @@ pub async fn page(
     filter: &ListFilter,
     after: Option<&Cursor>,
 ) -> Result<ListPage, ProviderError> {
-    let page = engine.store.list(filter, after, PAGE).await;
+    let page = engine.store.list(filter, after, LIST_PAGE).await;
     page.map_err(|e| from_store(operation, &e))
 }
 
@@ -91,7 +90,7 @@ pub async fn existing(
         .ok_or_else(|| no_instance(operation, id))
 }
 
-/// Whether an instance exists, as far as the store knows now.
+/// Whether an instance exists, by a read of the store.
 pub async fn exists(engine: &Engine, operation: &'static str, id: &str) -> Result<bool, ProviderError> {
     let snapshot = engine.view(operation, id, Freshness::Latest).await?;
     Ok(snapshot.head().is_some_and(|head| head.name.is_some()))
@@ -102,9 +101,6 @@ pub async fn exists(engine: &Engine, operation: &'static str, id: &str) -> Resul
 pub struct Parents(HashMap<String, bool>);
 
 impl Parents {
-    /// How many are remembered.
-    const MOST: usize = 10_000;
-
     /// Whether an instance is deleted by itself: it is a root, or its parent is gone.
     pub async fn is_root(
         &mut self,
@@ -117,7 +113,7 @@ impl Parents {
             return Ok(!exists);
         }
         let exists = exists(engine, operation, parent).await?;
-        if self.0.len() >= Self::MOST {
+        if self.0.len() >= PARENTS_REMEMBERED {
             self.0.clear();
         }
         self.0.insert(parent.to_string(), exists);

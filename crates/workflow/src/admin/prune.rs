@@ -1,6 +1,6 @@
-//! Removing executions that nobody needs any more.
+//! Removing executions that are no longer needed.
 
-use super::{BULK, inspect, totals};
+use super::{inspect, totals};
 use crate::engine::Engine;
 use crate::error::from_store;
 use crate::instance;
@@ -9,6 +9,7 @@ use crate::read::Freshness;
 use crate::records::execution::Ended;
 use crate::records::page::Page;
 use crate::records::{instance_of, partition};
+use crate::tuning::{BULK_ROOTS, READ_PAGE};
 use duroxide::providers::{InstanceFilter, ProviderError, PruneOptions, PruneResult};
 use perennial_store::{Commit, Error, Op, Partition, Record, ScanQuery};
 
@@ -19,7 +20,7 @@ pub async fn one(engine: &Engine, id: &str, options: &PruneOptions) -> Result<Pr
     let (_, head) = inspect::existing(engine, OPERATION, id).await?;
     let partition = partition(id);
     let mut ended = instance::executions(&*engine.store, &partition).await.map_err(failed)?;
-    // One that is later than the head which was read is current by now.
+    // An execution later than the head that was read is the current one by now.
     ended.retain(|ended| {
         let later = mutant!(PruneCurrent, false, ended.execution.id > head.execution.id);
         ended.execution.id != head.execution.id && !later
@@ -44,7 +45,7 @@ pub async fn one(engine: &Engine, id: &str, options: &PruneOptions) -> Result<Pr
         };
         let pages = pages(engine, &partition, ended.id).await.map_err(failed)?;
         match remove(engine, Op::Delete(key, record.version), pages, ended.events).await {
-            // Somebody else has removed it: it counts once.
+            // Another process has removed it: it counts once.
             Err(Error::Conflict { .. }) => continue,
             outcome => outcome.map_err(failed)?,
         }
@@ -54,11 +55,11 @@ pub async fn one(engine: &Engine, id: &str, options: &PruneOptions) -> Result<Pr
     Ok(result)
 }
 
-/// Removes an execution: its record with the last of its pages, so that whoever comes after a crash finds the rest by it.
+/// Removes an execution: its record goes with the last of its pages, so that after a crash the rest is found through it.
 async fn remove(engine: &Engine, ended: Op, mut pages: Vec<Record>, events: u64) -> Result<(), Error> {
     let limit = engine.store.limits().ops_per_commit;
     while pages.len() >= limit {
-        // Not yet fenced by the record, hence by what was seen.
+        // Not fenced by the record yet, hence by the versions that were read.
         let seen = pages.drain(..limit).map(|page| Op::Delete(page.key, page.version));
         engine.commit(Commit::new(seen.collect())).await?;
     }
@@ -70,7 +71,7 @@ async fn remove(engine: &Engine, ended: Op, mut pages: Vec<Record>, events: u64)
 
 /// The pages of an execution, without their bodies.
 async fn pages(engine: &Engine, partition: &Partition, execution: u64) -> Result<Vec<Record>, Error> {
-    let query = ScanQuery::under(partition.clone(), Page::of_execution(execution), instance::PAGE).keys_only();
+    let query = ScanQuery::under(partition.clone(), Page::of_execution(execution), READ_PAGE).keys_only();
     instance::scan(&*engine.store, query).await
 }
 
@@ -92,7 +93,7 @@ pub async fn in_bulk(
 
 async fn selected(engine: &Engine, filter: &InstanceFilter) -> Result<Vec<String>, ProviderError> {
     const OPERATION: &str = "prune_executions_bulk";
-    let limit = filter.limit.map_or(BULK, |limit| limit as usize);
+    let limit = filter.limit.map_or(BULK_ROOTS, |limit| limit as usize);
     let mut ids = Vec::new();
     if let Some(wanted) = &filter.instance_ids {
         for id in wanted {

@@ -1,7 +1,7 @@
 //! Counting everything anew, where the store says that its totals may be wrong.
 //!
-//! Commits keep the totals, so that no query has to count. They are in doubt only where a process died before it wrote down what
-//! it had counted; then the next query for metrics counts all instances. While other processes go on working, a count cannot
+//! Commits maintain the totals, so that no query has to count. They are in doubt only where a process died before it wrote down what
+//! it had counted; then the next query for metrics counts all instances. While other processes keep working, a count cannot
 //! replace the totals, see [`perennial_store::Store::resolve_doubt`]. It is then shown for a while, and repeated no more often than
 //! it is worth.
 
@@ -10,25 +10,16 @@ use crate::engine::Engine;
 use crate::records::decode;
 use crate::records::head::Head;
 use crate::records::instance_of;
+use crate::tuning::{COUNT_PAGE, COUNT_SHOWN_MS, COUNT_SHOWN_TIMES, COUNT_TIMEOUT};
 use duroxide::providers::SystemMetrics;
 use futures::future::{Either, select};
 use perennial_store::{Commit, Counted, Counter, Cursor, Doubt, Error};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tracing::{debug, info};
 
-/// A count is told for so many times as long as it took.
-const REST_TIMES: u64 = 20;
-/// While others work, so that the next one would resolve_doubt nothing either, for so long at least.
-const REST_MS: u64 = 60_000;
-/// A query waits for a count no longer than this. The count goes on, and later queries show it.
-const COUNT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How many instances are read at once.
-const PAGE: usize = 500;
-
-/// The totals as the runtime asks for them: right, or as right as can be without counting again and again.
+/// The totals in the runtime's form: exact, or as exact as possible without counting again and again.
 pub async fn metrics(engine: &Arc<Engine>) -> Result<SystemMetrics, Error> {
     let found = engine.store.totals().await?;
     let Some(doubt) = found.doubt else {
@@ -53,8 +44,8 @@ pub async fn metrics(engine: &Arc<Engine>) -> Result<SystemMetrics, Error> {
 }
 
 fn is_fresh(counted: &Counted, quiet: bool, now_ms: u64) -> bool {
-    let least_ms = if quiet { 0 } else { REST_MS };
-    let rest_ms = counted.took_ms.saturating_mul(REST_TIMES).max(least_ms);
+    let least_ms = if quiet { 0 } else { COUNT_SHOWN_MS };
+    let rest_ms = counted.took_ms.saturating_mul(COUNT_SHOWN_TIMES).max(least_ms);
     now_ms < counted.at_ms.saturating_add(rest_ms)
 }
 
@@ -82,7 +73,10 @@ async fn count(engine: &Engine) -> Result<Vec<(Counter, i64)>, Error> {
     let mut sums: BTreeMap<Counter, i64> = BTreeMap::new();
     let mut after: Option<Cursor> = None;
     loop {
-        let page = engine.store.list_records(&inspect::all(), after.as_ref(), PAGE).await?;
+        let page = engine
+            .store
+            .list_records(&inspect::all(), after.as_ref(), COUNT_PAGE)
+            .await?;
         for record in &page.records {
             let head: Head = match decode(record) {
                 Ok(head) => head,

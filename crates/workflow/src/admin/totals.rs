@@ -1,4 +1,4 @@
-//! Totals that commits keep, so that nobody ever counts.
+//! Totals that commits maintain, so that no query has to count.
 
 use crate::records::head::Head;
 use duroxide::providers::SystemMetrics;
@@ -39,7 +39,7 @@ pub fn count_turn(commit: &mut Commit, before: Option<&Head>, after: &Head, exec
     add(EVENTS, events as i64);
 }
 
-/// Counts an instance that goes.
+/// Counts an instance that is deleted.
 pub fn count_deletion(commit: &mut Commit, head: &Head, executions: u64, events: u64) {
     if head.name.is_some() {
         commit.counters.push((INSTANCES, -1));
@@ -48,13 +48,13 @@ pub fn count_deletion(commit: &mut Commit, head: &Head, executions: u64, events:
     count_pruning(commit, executions, events);
 }
 
-/// Counts executions that go.
+/// Counts executions that are removed.
 pub fn count_pruning(commit: &mut Commit, executions: u64, events: u64) {
     commit.counters.push((EXECUTIONS, -(executions as i64)));
     commit.counters.push((EVENTS, -(events as i64)));
 }
 
-/// The totals as the runtime asks for them.
+/// The totals in the runtime's form.
 pub fn metrics(counters: &[(Counter, i64)]) -> SystemMetrics {
     let total = |counter: Counter| {
         let found = counters.iter().find(|(name, _)| *name == counter);

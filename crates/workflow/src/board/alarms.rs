@@ -19,7 +19,7 @@ pub enum Alarm {
     Session(Arc<str>),
 }
 
-/// Names an alarm, to take it back.
+/// Names an alarm, to cancel it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AlarmKey(u64, u64);
 
@@ -46,12 +46,12 @@ impl Alarms {
         key
     }
 
-    /// Takes an alarm back. One that has rung already is no mistake.
+    /// Cancels an alarm; one that has rung already is fine.
     pub fn cancel(&mut self, key: AlarmKey) {
         self.set.remove(&key);
     }
 
-    /// The next alarm that has rung by now.
+    /// Takes the next alarm that has rung by now.
     pub fn ring(&mut self, now_ms: u64) -> Option<Alarm> {
         let entry = self.set.first_entry()?;
         (entry.key().0 <= now_ms).then(|| entry.remove())

@@ -1,4 +1,4 @@
-//! Claims: who works on what, until when.
+//! Claims on work, and when they expire.
 
 use super::alarms::{Alarm, AlarmKey};
 use super::{ClaimId, Inner, MessageKind, Window};
@@ -36,7 +36,7 @@ pub enum Subject {
         instance: Arc<str>,
         /// The messages that were handed out.
         handed: Vec<Handed>,
-        /// What the instance was when they were; `None` while it is being read.
+        /// The instance when they were handed out; `None` while it is being read.
         snapshot: Option<Arc<Snapshot>>,
         /// The versions that the dispatcher runs.
         window: Window,
@@ -55,14 +55,14 @@ pub struct Claim {
     pub subject: Subject,
     /// When it was made.
     pub since_ms: u64,
-    /// When it runs out; it is worth nothing from then on.
+    /// When it expires; it is worthless from then on.
     pub until_ms: u64,
-    /// Whether a commit is under way that rests on it: then it does not run out.
+    /// Whether a commit under way relies on it: then it does not expire.
     pub committing: bool,
     alarm: Option<AlarmKey>,
-    /// The session that a worker took for it, and who that is, where others see that.
+    /// The session that a worker took for it and that worker's hold, where other processes see it.
     pub took: Option<(Arc<str>, Arc<str>)>,
-    /// Held by whoever writes what others see of the claim.
+    /// Held while the claim is written for other processes to see.
     pub gate: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -95,14 +95,14 @@ impl Inner {
         }
     }
 
-    /// The claim, if it has not run out and no commit rests on it yet.
+    /// The claim, if it has not expired and no commit relies on it yet.
     pub fn live_claim(&mut self, id: ClaimId, now_ms: u64) -> Option<&mut Claim> {
         self.claims
             .get_mut(&id)
             .filter(|claim| claim.until_ms > now_ms && !claim.committing)
     }
 
-    /// Makes a claim run out at another time.
+    /// Changes when a claim expires.
     pub fn extend(&mut self, id: ClaimId, until_ms: u64) {
         let old = self.claims.get_mut(&id).and_then(|claim| claim.alarm.take());
         if let Some(old) = old {
@@ -115,7 +115,7 @@ impl Inner {
         }
     }
 
-    /// No commit rests on a claim any more: it may run out again.
+    /// No commit relies on a claim any more: it may expire again.
     pub fn end_commit(&mut self, id: ClaimId, now_ms: u64) {
         let Some(claim) = self.claims.get_mut(&id) else { return };
         claim.committing = false;
@@ -123,7 +123,7 @@ impl Inner {
         self.extend(id, until_ms);
     }
 
-    /// A lease has run out: what it was on is ready again.
+    /// A lease has expired: its work is ready again.
     pub fn claim_alarm(&mut self, id: ClaimId, now_ms: u64) {
         let Some(claim) = self.claims.get_mut(&id) else { return };
         claim.alarm = None;
@@ -131,7 +131,7 @@ impl Inner {
             return;
         }
         self.meters.lapses.increment(1);
-        // It stays lapsed, even if the clock is put back: its holder may have been told that it is lost.
+        // It stays lapsed even if the clock is put back: its holder may know already that the lease is lost.
         mutant!(ReviveLapsed, {}, claim.until_ms = 0);
         match claim.subject.clone() {
             Subject::Turn { instance, .. } => self.lapse_turn(&instance, id),

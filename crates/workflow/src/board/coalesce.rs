@@ -1,43 +1,36 @@
-//! Coalescing: results of a fan-out that come within moments are one turn.
+//! Coalescing: results of a fan-out that arrive within moments become one turn.
 //!
-//! A turn replays the whole history of its instance. Taking one for every result of a wide fan-out costs the square
+//! A turn replays the whole history of its instance. Taking one turn for every result of a wide fan-out costs the square
 //! of its width. So a mailbox that holds nothing but results, while many more activities of its instance are under
-//! way, waits a moment for them. Who fetches without waiting gets it all the same, so that what was sent before can
-//! always be had.
+//! way, waits a moment for them. A fetch that does not wait gets the mailbox at once, so that a message that was sent
+//! before can always be fetched.
 
 use super::Inner;
 use super::alarms::{Alarm, AlarmKey};
 use super::mailbox::{Mailbox, MessageKind};
+use crate::tuning::{COALESCE_AT_MOST, COALESCE_IF_UNDER_WAY, COALESCE_MS, COALESCE_SHARED_MS};
 use std::sync::Arc;
-
-/// How long a mailbox waits for more at most.
-const COALESCE_MS: u64 = 2;
-/// The same where many processes share the store: there every turn is one request more, and requests take longer.
-const COALESCE_SHARED_MS: u64 = 12;
-/// How many more activities must be under way.
-const MANY: usize = 8;
-/// How many results are enough.
-const ENOUGH: usize = 64;
 
 impl Mailbox {
     /// Whether it holds results, few, and nothing else.
     fn holds_few_results(&self) -> bool {
         let queued_messages = self.visible.len();
-        (1..ENOUGH).contains(&queued_messages) && self.visible.values().all(|queued| queued.sort == MessageKind::Result)
+        (1..COALESCE_AT_MOST).contains(&queued_messages)
+            && self.visible.values().all(|queued| queued.sort == MessageKind::Result)
     }
 }
 
 impl Inner {
     /// Decides whether a mailbox that may have become ready should wait for more.
     pub fn coalesce(&mut self, instance: &Arc<str>, now_ms: u64) {
-        let expects_more = self.work.of_instance(instance) >= MANY;
+        let expects_more = self.work.of_instance(instance) >= COALESCE_IF_UNDER_WAY;
         let Some(mailbox) = self.turns.mailboxes.get(instance).filter(|mailbox| mailbox.is_free()) else {
             return;
         };
         let first = mailbox.visible.first_key_value().map(|(order, _)| *order);
         match (expects_more && mailbox.holds_few_results(), mailbox.coalescing) {
             (true, None) => {
-                // One that stands among the ready already is not called back.
+                // A mailbox that is ready already stays ready.
                 let Some(first) = first.filter(|_| mailbox.ready.is_none()) else {
                     return;
                 };

@@ -1,23 +1,18 @@
-//! How long activities take here: workers whose activities are short will be back soon.
+//! How long activities take here: workers with short activities will be back soon.
 
 use super::{Claim, Inner, Subject};
+use crate::tuning::{ACTIVITIES_AHEAD, SHORT_ACTIVITY_MS};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Activities that take no longer are short.
-const SHORT_MS: u64 = 25;
-
-/// How many activities are claimed ahead for each worker that will be back soon.
-const AHEAD: usize = 4;
-
-/// How long activities took lately; the longer ones are remembered for longer.
+/// How long recent activities took; longer ones are remembered for longer.
 #[derive(Default)]
 pub struct DurationEstimate {
     typical_ms: Option<f64>,
 }
 
 impl DurationEstimate {
-    /// An activity has ended after so long.
+    /// Adds the duration of an activity that has ended.
     pub fn ended(&mut self, took_ms: u64) {
         let took_ms = took_ms as f64;
         self.typical_ms = Some(
@@ -27,18 +22,19 @@ impl DurationEstimate {
     }
 
     fn is_quick(&self) -> bool {
-        self.typical_ms.is_some_and(|typical| typical <= SHORT_MS as f64)
+        self.typical_ms
+            .is_some_and(|typical| typical <= SHORT_ACTIVITY_MS as f64)
     }
 }
 
 impl Inner {
-    /// How many activities of each tag could be claimed for workers that are busy: they will be back soon.
+    /// How many activities of each tag could be claimed for busy workers: they will be back soon.
     pub fn workers_soon(&self, now_ms: u64) -> HashMap<Option<Arc<str>>, usize> {
         let mut soon = HashMap::new();
         if !self.duration_estimate.is_quick() {
             return soon;
         }
-        let is_short = |claim: &&Claim| claim.committing || now_ms.saturating_sub(claim.since_ms) <= SHORT_MS;
+        let is_short = |claim: &&Claim| claim.committing || now_ms.saturating_sub(claim.since_ms) <= SHORT_ACTIVITY_MS;
         for claim in self.claims.values().filter(is_short) {
             let Subject::Work { order } = claim.subject else {
                 continue;
@@ -48,7 +44,7 @@ impl Inner {
                 .activity(order)
                 .filter(|queued| queued.activity.session.is_none());
             if let Some(queued) = queued {
-                *soon.entry(queued.activity.tag.clone()).or_default() += AHEAD;
+                *soon.entry(queued.activity.tag.clone()).or_default() += ACTIVITIES_AHEAD;
             }
         }
         for queued in self.work.reserved() {

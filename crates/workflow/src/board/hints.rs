@@ -1,43 +1,39 @@
-//! Hints grow old. What stands here unclaimed, on a store that many processes share, may have been taken by another one
-//! since the store told of it. A newer answer that should tell of it and does not says so; and what another process was
-//! found to work on is left to it for a while.
+//! Hints grow old. On a shared store, another process may have taken unclaimed work since the store reported it. A newer
+//! poll that should return it and does not says so; and an instance that another process was found to work on is left to
+//! that process for a while.
 
 use super::Inner;
 use super::mailbox::{Holder, Mailbox};
 use crate::records::{lanes, message};
+use crate::tuning::{LEASED_ELSEWHERE_KNOWN_MS, LEASED_ELSEWHERE_MOST};
 use perennial_store::{Key, Order, Topics};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// How long it is remembered that another process has an instance: it exists, so a claim need not try to create it.
-const REMEMBERED_MS: u64 = 30_000;
-/// How many such instances are remembered before those are forgotten whose time is over.
-const MANY: usize = 4_096;
-
 /// Instances that other processes were found to work on.
 #[derive(Default)]
 pub struct Elsewhere {
-    /// Until when an instance is left alone, and until when that is remembered.
+    /// When the deferral to the other process ends, and when the entry expires.
     instances: HashMap<Arc<str>, (u64, u64)>,
 }
 
 impl Elsewhere {
     fn found(&mut self, instance: &Arc<str>, until_ms: u64, now_ms: u64) {
-        if self.instances.len() >= MANY {
+        if self.instances.len() >= LEASED_ELSEWHERE_MOST {
             self.instances.retain(|_, (_, forget_ms)| *forget_ms > now_ms);
         }
-        if self.instances.len() >= MANY {
-            // Who does not know tries, and is told.
+        if self.instances.len() >= LEASED_ELSEWHERE_MOST {
+            // If that is unknown, the claim is tried, and its result tells.
             self.instances.clear();
         }
-        let forget_ms = until_ms.max(now_ms + REMEMBERED_MS);
+        let forget_ms = until_ms.max(now_ms + LEASED_ELSEWHERE_KNOWN_MS);
         self.instances.insert(Arc::clone(instance), (until_ms, forget_ms));
     }
 
     fn left_alone_until(&self, instance: &str, now_ms: u64) -> Option<u64> {
         let (until_ms, _) = *self.instances.get(instance)?;
-        // If the clock is put back, it does not last longer by that.
-        (until_ms > now_ms && until_ms <= now_ms + REMEMBERED_MS).then_some(until_ms)
+        // If the clock is put back, the deferral does not become longer.
+        (until_ms > now_ms && until_ms <= now_ms + LEASED_ELSEWHERE_KNOWN_MS).then_some(until_ms)
     }
 
     fn is_known(&self, instance: &str, now_ms: u64) -> bool {
@@ -46,13 +42,13 @@ impl Elsewhere {
     }
 }
 
-/// Which records a question to the store tells of, if they are there.
+/// Which records a poll returns, if they exist.
 pub struct Covered<'a> {
-    /// Of these topics.
+    /// Records of these topics.
     pub topics: &'a Topics,
-    /// That came after this.
+    /// Records after this one.
     pub after: Option<Order>,
-    /// That are due at this time.
+    /// Records that are due at this time.
     pub until_ms: u64,
 }
 
@@ -66,7 +62,7 @@ impl Covered<'_> {
     }
 }
 
-/// Something that stands here unclaimed.
+/// Unclaimed work on the board.
 #[derive(Debug)]
 pub struct Hint {
     /// Its record.
@@ -78,7 +74,7 @@ pub struct Hint {
 }
 
 impl Inner {
-    /// What stands here and must be in the answer to a question, unless somebody has taken it.
+    /// Unclaimed work that a poll must return, unless another process has taken it.
     pub fn hints(&self, covered: &Covered<'_>) -> Vec<Hint> {
         let mut hints = Vec::new();
         if covered.topic(lanes::TURN) {
@@ -109,7 +105,7 @@ impl Inner {
         hints
     }
 
-    /// The store does not tell of these any more: they are gone, or newer than its answer. Then it will tell of them again.
+    /// Forgets work that a poll did not return: it is gone, or newer than the poll. Then the store will report it again.
     pub fn forget_hints(&mut self, untold: Vec<Hint>) {
         let mut instances = HashSet::new();
         for Hint {
@@ -145,7 +141,7 @@ impl Inner {
         }
     }
 
-    /// Another process works on an instance: it is left to that one until this time, whoever tells of messages.
+    /// Ignores an instance until this time, whatever polls report: another process holds its lease.
     pub fn leave_alone(&mut self, instance: &Arc<str>, until_ms: u64, now_ms: u64) {
         self.elsewhere.found(instance, until_ms, now_ms);
         let Some(mailbox) = self.turns.mailboxes.get(instance) else {
@@ -158,20 +154,20 @@ impl Inner {
         self.drop_if_idle(instance);
     }
 
-    /// Until when an instance is left to another process, if it is.
+    /// When the deferral to another process ends, if there is one.
     pub fn left_alone_until(&self, instance: &str, now_ms: u64) -> Option<u64> {
         self.elsewhere.left_alone_until(instance, now_ms)
     }
 
-    /// Whether another process was found to work on an instance, not long ago.
+    /// Whether another process was recently found to work on an instance.
     pub fn was_busy(&self, instance: &str, now_ms: u64) -> bool {
         self.elsewhere.is_known(instance, now_ms)
     }
 }
 
-/// Whether messages in a mailbox are hints: this process has no claim on the instance that others see.
+/// Whether messages in a mailbox are hints: this process holds no claim on the instance that other processes see.
 fn is_hinted(mailbox: &Mailbox) -> bool {
-    // Whoever takes it ends a claim that has lapsed.
+    // The next claim ends one that has lapsed.
     let is_free = mailbox.reserved.is_none() && mailbox.lapsed.is_none();
     is_free && matches!(mailbox.holder, Holder::Nobody | Holder::Claim(_))
 }

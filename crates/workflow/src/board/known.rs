@@ -1,4 +1,4 @@
-//! What this process knows of work on a store that it shares: hints, kept in line with what the store tells.
+//! What this process knows of the work on a shared store: hints, kept in line with what the store reports.
 
 use super::mailbox::{Mailbox, QueuedMessage};
 use super::waiters::Want;
@@ -6,19 +6,17 @@ use super::work::{QueuedActivity, WorkWant};
 use super::{Inner, Pin, Window};
 use crate::outbox::Origin;
 use crate::records::instance_of;
+use crate::tuning::GONE_REMEMBERED;
 use perennial_store::{Order, Record, RecordId, Version};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-/// How many records that are gone are remembered.
-const REMEMBERED: usize = 4_096;
-
 type Gone = (Arc<str>, RecordId, Version);
 
-/// Records that were removed or changed lately: an answer of the store that is older must not bring them back.
+/// Records that were removed or changed recently: an older report of the store must not bring them back.
 #[derive(Default)]
 pub struct Recent {
-    /// Versions of heads that this process has replaced, and what by.
+    /// Versions of heads that this process has replaced, and the versions it replaced them by.
     heads: HashMap<Version, Version>,
     heads_line: VecDeque<Version>,
     gone: HashSet<Gone>,
@@ -26,13 +24,13 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// A record of an instance is no longer what it was at this version.
+    /// A record of an instance is no longer at this version.
     pub fn remember(&mut self, instance: &Arc<str>, id: &RecordId, version: &Version) {
         let gone = (Arc::clone(instance), id.clone(), version.clone());
         if self.gone.insert(gone.clone()) {
             self.line.push_back(gone);
         }
-        if self.line.len() > REMEMBERED
+        if self.line.len() > GONE_REMEMBERED
             && let Some(oldest) = self.line.pop_front()
         {
             self.gone.remove(&oldest);
@@ -44,14 +42,14 @@ impl Recent {
         if self.heads.insert(old.clone(), new.clone()).is_none() {
             self.heads_line.push_back(old.clone());
         }
-        if self.heads_line.len() > REMEMBERED
+        if self.heads_line.len() > GONE_REMEMBERED
             && let Some(oldest) = self.heads_line.pop_front()
         {
             self.heads.remove(&oldest);
         }
     }
 
-    /// What became of a version of a head by writes of this process alone.
+    /// The version that followed a version of a head through writes of this process alone.
     pub fn newest(&self, mut version: Version) -> Version {
         while let Some(next) = self.heads.get(&version) {
             version = next.clone();
@@ -65,7 +63,7 @@ impl Recent {
 }
 
 impl Inner {
-    /// The store told of a message; returns whether that was news.
+    /// The store has reported a message; returns whether that was news.
     pub fn ingest_message(
         &mut self,
         instance: &Arc<str>,
@@ -84,7 +82,7 @@ impl Inner {
             .get_mut(instance)
             .and_then(|mailbox| mailbox.message(order));
         if let Some(there) = there {
-            // Another one with the same order waits until this one is gone: it will be told of again.
+            // Another message with the same order waits until this one is gone: the store will report it again.
             if there.id == queued.id && there.version != queued.version {
                 (there.version, there.attempts, there.certain) = (queued.version, queued.attempts, false);
             }
@@ -94,7 +92,7 @@ impl Inner {
         true
     }
 
-    /// Whether a queued record stands here at the version that the store told of, or is known to be gone.
+    /// Whether a queued record is here at the version that the store reported, or is known to be gone.
     pub fn is_known(&self, record: &Record, order: Order) -> bool {
         let instance: Arc<str> = Arc::from(instance_of(&record.key.partition));
         let message = || {
@@ -112,7 +110,7 @@ impl Inner {
         there(message()) || there(activity()) || self.recent.as_ref().is_some_and(gone)
     }
 
-    /// The oldest that is ready of what somebody wants.
+    /// The oldest ready work that a want admits.
     pub fn first_of(&self, want: &Want) -> Option<Order> {
         match want {
             Want::Turn(window) => self.turns.first(|pin| window.admits(pin)).map(|(order, _)| order),
@@ -120,7 +118,7 @@ impl Inner {
         }
     }
 
-    /// A commit of this process has brought a message; `false` if it was consumed or changed before the commit was answered.
+    /// A commit of this process has stored a message; `false` if it was consumed or changed before the commit returned.
     pub fn bring_message(
         &mut self,
         instance: &Arc<str>,
@@ -139,8 +137,8 @@ impl Inner {
         true
     }
 
-    /// A commit of this process has brought an activity. One that was found in the store before the commit was answered
-    /// stays as it is: somebody here may work on it.
+    /// A commit of this process has stored an activity. One that a poll found before the commit returned stays as it is: a
+    /// worker here may have it.
     pub fn bring_activity(&mut self, order: Order, queued: QueuedActivity, now_ms: u64) {
         let gone = |recent: &Recent| recent.knows(&queued.activity.instance, &queued.key.id, &queued.version);
         if self.work.activity(order).is_none() && !self.recent.as_ref().is_some_and(gone) {
@@ -148,7 +146,7 @@ impl Inner {
         }
     }
 
-    /// The store told of an activity; returns whether that was news.
+    /// The store has reported an activity; returns whether that was news.
     pub fn ingest_activity(&mut self, order: Order, queued: QueuedActivity, now_ms: u64) -> bool {
         let recent = self.recent.as_ref();
         let instance = &queued.activity.instance;
@@ -174,8 +172,8 @@ impl Inner {
         mailbox.into_iter().flat_map(|mailbox| mailbox.orders()).collect()
     }
 
-    /// The store told all messages of an instance, up to the order `until`. Those that were here `before` it was asked and
-    /// that it does not tell of are gone, or newer than its answer: then it will tell of them again.
+    /// The store has listed all messages of an instance, up to the order `until`. Messages that were here `before` the query and
+    /// are not listed are gone, or newer than the listing: then the store will report them again.
     pub fn restock(
         &mut self,
         instance: &Arc<str>,
@@ -210,7 +208,7 @@ impl Inner {
         }
     }
 
-    /// Whether this process knows of work of an instance: then it is likely to be the one that does it.
+    /// Whether this process knows of work of an instance: then it is likely to run it.
     pub fn is_involved(&self, instance: &str) -> bool {
         self.turns.mailboxes.contains_key(instance) || self.work.of_instance(instance) > 0
     }
@@ -226,7 +224,7 @@ impl Inner {
         self.turns.mailboxes.get_mut(instance)?.message(order)
     }
 
-    /// Forgets messages of instances that none of those can work on who wait: if that changes, the store tells again.
+    /// Forgets messages of instances that no waiting dispatcher can run: if that changes, the store reports them again.
     pub fn forget_unwanted(&mut self) {
         let windows: Vec<&Window> = self.waiters.wants().filter_map(Want::window).collect();
         if windows.is_empty() {
@@ -246,7 +244,7 @@ impl Inner {
         }
     }
 
-    /// Whether a worker who waits here holds a session.
+    /// Whether a worker that waits here holds a session.
     pub fn holds_session(&self, session: &str, now_ms: u64) -> bool {
         self.waiters.wants().any(|want| match want {
             Want::Work(WorkWant { owner: Some(owner), .. }) => self.sessions.is_held_by(session, owner, now_ms),
@@ -254,12 +252,12 @@ impl Inner {
         })
     }
 
-    /// What those want who wait.
+    /// What the waiting dispatchers and workers want.
     pub fn wants(&self) -> impl Iterator<Item = &Want> {
         self.waiters.wants()
     }
 
-    /// How many messages and activities stand here unclaimed.
+    /// How many messages and activities are here unclaimed.
     pub fn known(&self) -> usize {
         self.turns.len() + self.work.len()
     }

@@ -10,10 +10,10 @@ use perennial_store::{Order, RecordId, Version};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The content of a queued record: kept if it is small and there is room, else read again when it is handed out.
+/// The content of a queued record: kept if it is small and there is room, else read again when the work is handed out.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// In memory, with its share of the memory for bodies; what is about to be handed out needs none.
+    /// In memory, with its share of the memory for bodies; a body that is about to be handed out needs none.
     Held(
         Arc<WorkItem>,
         #[expect(dead_code, reason = "dropping it gives the memory back")] Option<Arc<Share>>,
@@ -33,14 +33,14 @@ pub struct QueuedMessage {
     pub due_ms: u64,
     /// How often it was handed out.
     pub attempts: u32,
-    /// How much of that is written down in its record.
+    /// The number of deliveries that its record says.
     pub noted: u32,
     /// Whether it was there when the store was opened.
     pub old: bool,
-    /// Whether it is there for sure, on a store that many share: because this process has had a lease on the instance
-    /// ever since.
+    /// Whether it surely exists, on a shared store: this process has held a lease on the instance ever since it was sent.
     pub certain: bool,
-    /// The version of the instance's head when this process brought the message: while it stands, nobody has taken it.
+    /// The version of the instance's head when this process sent the message: while the head is at it, no other process has
+    /// taken the message.
     pub since: Option<Version>,
     /// Whether it is in the head of its instance and has no record.
     pub inline: bool,
@@ -52,7 +52,7 @@ pub struct QueuedMessage {
     pub from: Option<Arc<Origin>>,
 }
 
-/// What matters of a message to an instance that does not exist yet.
+/// What a message means for an instance that does not exist yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageKind {
     /// It brings the instance into being.
@@ -61,14 +61,14 @@ pub enum MessageKind {
     Queue,
     /// It is the result of an activity: one of many, perhaps.
     Result,
-    /// It is an event that somebody raised.
+    /// It is an external event.
     Event,
     /// Anything else: without an instance it waits for a start.
     Other,
 }
 
 impl MessageKind {
-    /// The sort of a message.
+    /// The kind of a message.
     pub fn of(item: &WorkItem) -> Self {
         match item {
             item if message::starts(item) => Self::Start,
@@ -80,10 +80,10 @@ impl MessageKind {
     }
 }
 
-/// Who has a mailbox.
+/// The holder of a mailbox.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// Anybody may take it.
+    /// Any dispatcher may take it.
     Nobody,
     /// It is given to a claim.
     Claim(ClaimId),
@@ -93,28 +93,37 @@ pub enum Holder {
     Damaged,
 }
 
-/// The messages of one instance. Most have one, and a node of a map has room for eleven: so queued_messages are boxed.
+/// The messages of one instance. Most have one, and a node of a map has room for eleven: so the messages are boxed.
 pub struct Mailbox {
     /// Those that may be handed out.
     pub visible: BTreeMap<Order, Box<QueuedMessage>>,
     /// Those that become visible later.
     pub hidden: BTreeMap<Order, (Box<QueuedMessage>, AlarmKey)>,
-    /// Who has it.
+    /// Its holder.
     pub holder: Holder,
-    /// Whose lease has run out: until somebody else takes it, it can be given back.
+    /// The claim that has lapsed: until another one takes the mailbox, it can be restored.
     pub lapsed: Option<ClaimId>,
     /// Which runtime version the instance is bound to.
     pub pin: Pin,
-    /// The claim that the commit made which brought its messages.
+    /// The claim made by the commit that brought its messages.
     pub reserved: Option<super::Reservation>,
     /// The version of the head when this process last wrote it.
     pub head: Option<Version>,
     /// Whether there are more messages in the store than were read when the instance was last claimed.
     pub partial: bool,
-    /// Under which pin and order it stands among the ready.
+    /// The pin and order under which it is among the ready ones.
     pub ready: Option<(Pin, Order)>,
-    /// Set while more results are expected at any moment, see [`settle`](super::settle).
+    /// Set while more results are expected at any moment, see [`coalesce`](super::coalesce).
     pub coalescing: Option<AlarmKey>,
+}
+
+impl QueuedMessage {
+    /// Takes the version that a write made. The replies to two writes may come in any order: the later write counts.
+    pub fn take_version(&mut self, version: Version) {
+        if !version.is_older_than(&self.version) {
+            self.version = version;
+        }
+    }
 }
 
 impl Mailbox {
@@ -134,7 +143,7 @@ impl Mailbox {
         }
     }
 
-    /// Whether nobody holds it.
+    /// Whether it has no holder.
     pub fn is_free(&self) -> bool {
         self.holder == Holder::Nobody
     }
@@ -151,7 +160,7 @@ impl Mailbox {
         }
     }
 
-    /// This process has replaced the head: what nobody had taken before, nobody has taken now.
+    /// This process has replaced the head: no other process had taken these messages before.
     pub fn follow(&mut self, old: Option<&Version>, new: &Version) {
         let hidden = self.hidden.values_mut().map(|(queued, _)| queued);
         for queued in self.visible.values_mut().chain(hidden) {
@@ -162,7 +171,7 @@ impl Mailbox {
         self.head = Some(new.clone());
     }
 
-    /// Messages that this process brought while the head was at this version are there for sure: it still was.
+    /// Messages that this process sent while the head was at this version surely exist: the head still was at it.
     pub fn certify(&mut self, over: Option<&Version>) {
         let hidden = self.hidden.values_mut().map(|(queued, _)| queued);
         for queued in self.visible.values_mut().chain(hidden) {
@@ -170,7 +179,7 @@ impl Mailbox {
         }
     }
 
-    /// Anybody may take its messages from now on.
+    /// Any process may take its messages from now on.
     pub fn doubt(&mut self) {
         let hidden = self.hidden.values_mut().map(|(queued, _)| queued);
         for queued in self.visible.values_mut().chain(hidden) {
@@ -197,7 +206,7 @@ impl Mailbox {
         self.visible.keys().chain(self.hidden.keys()).copied()
     }
 
-    /// Whether nothing is in it, and nobody has it.
+    /// Whether it is empty and has no holder.
     pub fn is_idle(&self) -> bool {
         self.visible.is_empty() && self.hidden.is_empty() && !matches!(self.holder, Holder::Claim(_))
     }

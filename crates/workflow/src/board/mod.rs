@@ -1,17 +1,17 @@
 //! The board: all work that waits or runs, in memory.
 //!
 //! On a store that belongs to this process alone, the board is complete: it is filled when the store is opened
-//! and every commit keeps it up. Claims live here and nowhere else, so handing work out costs no write; a
+//! and every commit updates it. Claims live here and nowhere else, so handing work out costs no write; a
 //! process that dies takes its claims with it. Everything here happens under one lock and never waits.
 
 mod alarms;
-mod arriving;
 mod claims;
 mod coalesce;
 mod duration_estimate;
 mod hints;
 mod known;
 mod mailbox;
+mod marks;
 mod pin;
 mod reserve;
 mod sessions;
@@ -20,10 +20,10 @@ mod turns;
 mod waiters;
 mod work;
 
-pub use arriving::Arriving;
 pub use claims::{Claim, Handed, Subject};
 pub use hints::{Covered, Hint};
 pub use mailbox::{Body, MessageKind, QueuedMessage};
+pub use marks::Mark;
 pub use pin::{Pin, Window};
 pub use reserve::{PendingClaim, Reservation};
 pub use sessions::Tenure;
@@ -54,15 +54,17 @@ pub struct Inner {
     waiters: waiters::Waiters,
     claims: HashMap<ClaimId, Claim>,
     claims_made: u64,
-    /// The time when somebody last looked.
+    /// The time of the latest access.
     seen_ms: u64,
     /// How many messages to an instance are being stored and not posted yet.
     arriving: HashMap<Arc<str>, usize>,
+    /// Instances that are being deleted, with how many deletions.
+    deleting: HashMap<Arc<str>, usize>,
     /// Instances that a commit under way may claim.
     pending_claim: HashSet<Arc<str>>,
-    /// What is gone, on a store that many share.
+    /// Records that are gone, on a shared store.
     recent: Option<known::Recent>,
-    /// What other processes were found to work on.
+    /// Instances that other processes were found to work on.
     elsewhere: hints::Elsewhere,
     /// How long activities take.
     pub duration_estimate: duration_estimate::DurationEstimate,
@@ -73,7 +75,7 @@ pub struct Inner {
 pub struct Board {
     inner: Mutex<Inner>,
     clock: Arc<dyn Clock>,
-    /// Told in every token, so that a token of an earlier opening is never taken for one of this.
+    /// Part of every token, so that a token of an earlier opening is never mistaken for one of this.
     epoch: u64,
 }
 
@@ -84,7 +86,7 @@ impl Inner {
         key
     }
 
-    /// Lets everything happen that should have happened by now.
+    /// Lets everything happen that is due by now.
     pub fn advance(&mut self, now_ms: u64) {
         while let Some(alarm) = self.alarms.ring(now_ms) {
             match alarm {
@@ -126,7 +128,7 @@ impl Inner {
         self.claims.len()
     }
 
-    /// How much there is of everything that serves the work.
+    /// The size of every auxiliary collection.
     #[cfg(feature = "testing")]
     pub fn bookkeeping(&self) -> [(&'static str, usize); 5] {
         let ready = usize::from(self.turns.is_any_ready()) + usize::from(self.work.is_any_ready());
@@ -139,7 +141,7 @@ impl Inner {
         ]
     }
 
-    /// Whether a commit is under way that rests on a claim on one of these instances or their activities, or that sends
+    /// Whether a commit is under way that relies on a claim on one of these instances or their activities, or that sends
     /// one of them a message.
     pub fn is_committing(&self, instances: &BTreeSet<String>) -> bool {
         if self.arriving.keys().any(|instance| instances.contains(&**instance)) {
@@ -155,7 +157,7 @@ impl Inner {
         })
     }
 
-    /// Messages and activities that nobody works on.
+    /// Messages and activities that are not claimed.
     pub fn depths(&self, now_ms: u64) -> (usize, usize) {
         let mut messages = self.turns.len();
         let mut activities = self.work.len();
@@ -187,14 +189,14 @@ impl Inner {
         (age(turn), age(work.into_iter().flatten().min()))
     }
 
-    /// A waiter looked and found nothing.
+    /// A waiter has looked for work and found none.
     pub fn found_nothing(&mut self, waiting: Option<&Waiting>) {
         if let Some(waiting) = waiting {
             self.waiters.found_nothing(waiting.id);
         }
     }
 
-    /// A waiter that was woken has left: if something is still ready, whoever else wants it must know.
+    /// A waiter that was woken has left: if work is still ready, another waiter must be woken.
     fn pass_on(&mut self, now_ms: u64) {
         let Self {
             waiters,
@@ -214,7 +216,7 @@ impl Inner {
     }
 }
 
-/// How long something has waited that came at `order` and was due at `due_ms`, in seconds.
+/// How long work has waited that arrived at `order` and was due at `due_ms`, in seconds.
 pub fn waited(order: Order, due_ms: u64, now_ms: u64) -> f64 {
     let since_ms = arrived_ms(order).max(due_ms);
     now_ms.saturating_sub(since_ms) as f64 / 1_000.0
@@ -233,6 +235,7 @@ impl Board {
             claims_made: 0,
             seen_ms: 0,
             arriving: HashMap::new(),
+            deleting: HashMap::new(),
             pending_claim: HashSet::new(),
             recent: shared.then(known::Recent::default),
             elsewhere: hints::Elsewhere::default(),
@@ -246,7 +249,7 @@ impl Board {
         }
     }
 
-    /// Takes the lock, at this moment.
+    /// Takes the lock, and the time.
     pub fn lock(&self) -> (MutexGuard<'_, Inner>, u64) {
         let mut guard = self.inner.lock();
         let now_ms = self.clock.now_ms();
@@ -266,7 +269,7 @@ impl Board {
         (u64::from_str_radix(epoch, 16).ok()? == self.epoch).then_some(ClaimId(id))
     }
 
-    /// Starts to wait. Whoever waits must look once more before the first [`Waiting::sleep`].
+    /// Starts to wait. The caller must look for work once more before the first [`Waiting::sleep`].
     pub fn wait(self: &Arc<Self>, want: Want) -> Waiting {
         let (id, bell) = self.inner.lock().waiters.join(want);
         Waiting {
@@ -277,7 +280,7 @@ impl Board {
     }
 }
 
-/// A place in the line of those who wait; leaves the line when it is dropped.
+/// A place in the line of waiters; leaves the line when it is dropped.
 pub struct Waiting {
     board: Arc<Board>,
     id: u64,

@@ -6,7 +6,7 @@ use duroxide::providers::{DispatcherCapabilityFilter, SemverRange};
 /// so that incompatible ones are stepped over together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pin {
-    /// Not known, or not bound: any dispatcher may look.
+    /// Not known, or not bound: any dispatcher may try.
     Open,
     /// Bound to this version.
     At(semver::Version),

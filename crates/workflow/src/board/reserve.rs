@@ -1,27 +1,25 @@
-//! Work that is claimed by the commit that makes it, for a dispatcher of this process that waits.
+//! Work that is claimed by the commit that creates it, for a dispatcher of this process that waits.
 
 use super::waiters::Want;
 use super::{Board, Handed, Inner, Pin, QueuedMessage, Subject};
 use crate::instance::Snapshot;
 use crate::records::work::Activity;
+use crate::tuning::TURNS_AHEAD;
 use perennial_store::{Order, Version};
 use std::sync::Arc;
-
-/// How many instances are claimed ahead for each dispatcher.
-const AHEAD: usize = 8;
 
 /// An instance that this process has claimed and not handed out yet.
 #[derive(Clone, Debug)]
 pub struct Reservation {
     /// The instance, with this process's lease in its head.
     pub snapshot: Arc<Snapshot>,
-    /// When the lease ends for others.
+    /// When the lease ends for other processes.
     pub until_ms: u64,
-    /// The version of the head that the claim made, if it brought a message.
+    /// The version of the head that the claim wrote, if it came with a message.
     pub over: Option<Version>,
 }
 
-/// A claim that a commit under way may make; dropped when the board knows of it, or it has come to nothing.
+/// A claim that a commit under way may make; dropped when the board has it, or when the commit did not make it.
 pub struct PendingClaim {
     board: Arc<Board>,
     instance: Arc<str>,
@@ -36,8 +34,8 @@ impl Drop for PendingClaim {
 }
 
 impl Board {
-    /// Announces a claim on an instance for a dispatcher that waits; `None` if nobody here would work on it at once, or
-    /// somebody does or is about to.
+    /// Announces a claim on an instance for a dispatcher that waits; `None` if no dispatcher here would take it at once, or if
+    /// one already works on it or is about to.
     pub fn begin_claim(self: &Arc<Self>, instance: &Arc<str>, pin: &Pin) -> Option<PendingClaim> {
         let mut inner = self.inner.lock();
         if !inner.could_reserve(instance, pin) || !inner.pending_claim.insert(Arc::clone(instance)) {
@@ -56,7 +54,7 @@ impl Inner {
         self.pending_claim.contains(instance)
     }
 
-    /// Whether an instance could be claimed for a dispatcher that waits: nobody here works on it, and somebody would.
+    /// Whether an instance could be claimed for a waiting dispatcher: none here works on it, and one would take it.
     fn could_reserve(&self, instance: &str, pin: &Pin) -> bool {
         let free = self
             .turns
@@ -67,7 +65,7 @@ impl Inner {
         free && (self.waiters.any_asleep(sleeps) || self.dispatchers_soon(pin) > 0)
     }
 
-    /// How many instances more could be claimed for dispatchers that are busy: turns are short, and each will be back soon.
+    /// How many more instances could be claimed for busy dispatchers: turns are short, and each will be back soon.
     fn dispatchers_soon(&self, pin: &Pin) -> usize {
         let room = self
             .claims
@@ -80,11 +78,11 @@ impl Inner {
             .values()
             .filter(|mailbox| mailbox.reserved.is_some())
             .count();
-        (room * AHEAD).saturating_sub(reserved + self.pending_claim.len())
+        (room * TURNS_AHEAD).saturating_sub(reserved + self.pending_claim.len())
     }
 
-    /// Whether messages that are handed out are there for sure, now that this process has claimed the instance and its head
-    /// is at this version: it brought all of them, and nobody has come in between since.
+    /// Whether messages that are handed out are surely in the store, now that this process has claimed the instance and its head
+    /// is at this version: this process sent all of them, and no other process has written the head since.
     pub fn is_certain(
         &mut self,
         instance: &str,
@@ -110,7 +108,7 @@ impl Inner {
         certain
     }
 
-    /// This process has replaced the head of an instance, or written the first: nobody came in between.
+    /// This process has replaced the head of an instance, or written its first version: no other process came in between.
     pub fn wrote_head(&mut self, instance: &str, old: Option<&Version>, new: Option<&Version>) {
         let Some(new) = new else { return };
         if let (Some(recent), Some(old)) = (&mut self.recent, old) {
@@ -121,7 +119,7 @@ impl Inner {
         }
     }
 
-    /// The version of a head that followed this one by nothing but writes of this process.
+    /// The version of a head that followed this one through writes of this process alone.
     pub fn newest_since(&self, since: Option<Version>) -> Option<Version> {
         match (&self.recent, since) {
             (Some(recent), Some(since)) => Some(recent.newest(since)),
@@ -129,8 +127,8 @@ impl Inner {
         }
     }
 
-    /// A message that this process brought is there for sure if it works on the instance now, and nobody else has since it
-    /// was brought.
+    /// Whether a message that this process sent is surely in the store: this process works on the instance now, and no other
+    /// process has since the message was sent.
     pub fn vouch(&mut self, instance: &str, order: Order) {
         let Some(mailbox) = self
             .turns
@@ -146,14 +144,14 @@ impl Inner {
         }
     }
 
-    /// Whether nobody here works on an instance.
+    /// Whether no dispatcher here works on an instance.
     pub fn could_take(&self, instance: &str) -> bool {
         let mailbox = self.turns.mailboxes.get(instance);
         mailbox.is_none_or(|mailbox| mailbox.is_free() && mailbox.reserved.is_none())
     }
 
-    /// Remembers that an instance is claimed already. Its messages must be on the board. Those that the same commit made
-    /// are there for sure, and those that this process brought while the head was at the version that the claim replaced.
+    /// Notes that an instance is claimed already. Its messages must be on the board. Those that the same commit wrote are surely
+    /// in the store, and so are those that this process sent while the head was at the version that the claim replaced.
     pub fn reserve(&mut self, instance: &Arc<str>, reservation: Reservation, made: &[Order]) {
         let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else {
             return;
@@ -169,9 +167,9 @@ impl Inner {
         mailbox.reserved = Some(reservation);
     }
 
-    /// Whether messages of an instance that this process works on are there for sure, beside those that were handed out.
+    /// Whether an instance that this process works on surely has messages beside those that were handed out.
     pub fn has_more(&self, instance: &str, handed: &[Handed]) -> bool {
-        // Who has not read them all reads on.
+        // If not all messages were read, the next turn reads on.
         let Some(mailbox) = self.turns.mailboxes.get(instance).filter(|mailbox| !mailbox.partial) else {
             return false;
         };
@@ -180,12 +178,12 @@ impl Inner {
         left.next().is_some_and(|(_, queued)| queued.certain)
     }
 
-    /// Takes the claim that was made in advance.
+    /// Takes the claim that was made ahead.
     pub fn take_reservation(&mut self, instance: &str) -> Option<Reservation> {
         self.turns.mailboxes.get_mut(instance)?.reserved.take()
     }
 
-    /// All claims that were made in advance and not handed out.
+    /// Takes all claims that were made ahead and not handed out.
     pub fn take_reservations(&mut self) -> Vec<(Arc<str>, Reservation)> {
         let mailboxes = self.turns.mailboxes.iter_mut();
         mailboxes
@@ -193,7 +191,7 @@ impl Inner {
             .collect()
     }
 
-    /// The clock was put back: what was claimed in advance by the time before may be over for others.
+    /// The clock was put back: claims that were made ahead may have expired for other processes.
     pub fn distrust_reservations(&mut self) {
         for mailbox in self.turns.mailboxes.values_mut() {
             mailbox.reserved = None;
@@ -201,7 +199,7 @@ impl Inner {
         self.work.distrust_reservations();
     }
 
-    /// For which of these activities a worker waits, each of whom can take one, or will be back soon.
+    /// For each of these activities, whether a worker waits for it or will be back soon; each worker takes one.
     pub fn wanted<'a>(&self, activities: impl Iterator<Item = &'a Activity>, now_ms: u64) -> Vec<bool> {
         let mut workers = self.waiters.workers_asleep();
         let mut soon = self.workers_soon(now_ms);

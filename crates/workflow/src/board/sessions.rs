@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 #[derive(Default)]
 struct Session {
-    /// Who holds or last held it.
+    /// The worker that holds or last held it.
     owner: Option<Arc<str>>,
     /// Until when.
     until_ms: u64,
@@ -28,13 +28,13 @@ impl Session {
     }
 }
 
-/// Who holds a session, until when, and when it was last used.
+/// The hold on a session: its worker, its end, and when the session was last used.
 #[derive(Clone, Debug, Default)]
 pub struct Tenure {
     owner: Option<Arc<str>>,
     until_ms: u64,
     active_ms: u64,
-    /// Until when it is held by whoever it was taken from this for.
+    /// When the hold ends that replaced this one.
     next_until_ms: u64,
 }
 
@@ -101,7 +101,7 @@ impl Sessions {
         self.sessions.entry(Arc::clone(id)).or_default().activities += 1;
     }
 
-    /// A session has one activity less.
+    /// A session has one activity fewer.
     pub fn left(&mut self, id: &Arc<str>) {
         let Some(session) = self.sessions.get_mut(id) else {
             return;
@@ -144,7 +144,7 @@ impl Sessions {
         }
     }
 
-    /// Forgets sessions that nobody holds and nothing waits for; returns them.
+    /// Forgets sessions that no worker holds and no activity waits for; returns them.
     pub fn clean_up(&mut self, now_ms: u64) -> Vec<Arc<str>> {
         let over = |session: &Session| session.activities == 0 && session.until_ms < now_ms;
         let gone: Vec<Arc<str>> = self
@@ -159,7 +159,7 @@ impl Sessions {
         gone
     }
 
-    /// The sessions that these workers hold and have used lately.
+    /// The sessions that these workers hold and have used recently.
     pub fn used_lately(&self, owners: &[&str], idle_ms: u64, now_ms: u64) -> Vec<Arc<str>> {
         let lately = |session: &Session| {
             let owned = session.owner.as_deref().is_some_and(|owner| owners.contains(&owner));
@@ -177,7 +177,7 @@ impl Sessions {
 }
 
 impl Inner {
-    /// Gives a session to a worker; returns who had it.
+    /// Gives a session to a worker; returns the previous hold.
     pub fn claim_session(&mut self, id: &Arc<str>, owner: &Arc<str>, lock_ms: u64, now_ms: u64) -> Tenure {
         let until_ms = now_ms.saturating_add(lock_ms);
         let session = self.sessions.sessions.entry(Arc::clone(id)).or_default();
@@ -193,7 +193,7 @@ impl Inner {
         before
     }
 
-    /// Takes back that a session was given to a worker, unless it was given anew or renewed since.
+    /// Undoes giving a session to a worker, unless the session was given again or renewed since.
     pub fn give_back_session(&mut self, id: &Arc<str>, before: Tenure, now_ms: u64) {
         let Some(session) = self.sessions.sessions.get_mut(id) else {
             return;
@@ -207,7 +207,7 @@ impl Inner {
         }
     }
 
-    /// The store has told who holds a session.
+    /// The store has reported the hold on a session.
     pub fn session_is_held(&mut self, id: &Arc<str>, owner: &Arc<str>, until_ms: u64, now_ms: u64) {
         let session = self.sessions.sessions.entry(Arc::clone(id)).or_default();
         session.owner = Some(Arc::clone(owner));
@@ -216,7 +216,7 @@ impl Inner {
         self.wake_for_session(id, now_ms);
     }
 
-    /// Makes sure that an alarm rings when the hold on a session runs out. One that rings earlier does no harm.
+    /// Sets an alarm for the end of the hold on a session. One that rings early does no harm.
     fn watch_session(&mut self, id: &Arc<str>) {
         let Some(session) = self.sessions.sessions.get_mut(id) else {
             return;
@@ -242,7 +242,7 @@ impl Inner {
         }
     }
 
-    /// Extends the sessions of these workers that were used lately; returns how many.
+    /// Extends the sessions of these workers that were used recently; returns how many.
     pub fn renew_sessions(&mut self, owners: &[&str], extend_ms: u64, idle_ms: u64, now_ms: u64) -> usize {
         let mut renewed = 0;
         let mut shortened = Vec::new();
@@ -262,7 +262,7 @@ impl Inner {
         renewed
     }
 
-    /// A hold on a session may have run out: its activities are anybody's.
+    /// A hold on a session may have expired: then any worker may take its activities.
     pub fn session_alarm(&mut self, id: &Arc<str>, now_ms: u64) {
         let Some(session) = self.sessions.sessions.get_mut(id) else {
             return;

@@ -1,10 +1,10 @@
-//! A clock that is put back: results that settle for a moment must not do so for as long as it was put back.
+//! A clock that is put back: results that coalesce for a moment must not wait for as long as the clock was put back.
 
 use super::Inner;
 use std::sync::Arc;
 
 impl Inner {
-    /// Takes note of the time.
+    /// Notes the time.
     pub fn see(&mut self, now_ms: u64) {
         if std::mem::replace(&mut self.seen_ms, now_ms) <= now_ms {
             return;

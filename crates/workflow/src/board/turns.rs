@@ -1,9 +1,10 @@
 //! Instances that have messages.
 
+mod claims;
+
 use super::alarms::Alarm;
 use super::mailbox::{Holder, Mailbox, MessageKind, QueuedMessage};
 use super::{ClaimId, Inner, Pin};
-use crate::mutation::mutant;
 use crate::outbox::Origin;
 use perennial_store::{Order, Version};
 use std::collections::{BTreeMap, HashMap};
@@ -15,7 +16,7 @@ pub struct Turns {
     /// All mailboxes.
     pub mailboxes: HashMap<Arc<str>, Box<Mailbox>>,
     ready: BTreeMap<Pin, BTreeMap<Order, Arc<str>>>,
-    /// Instances that will be ready soon, and that who cannot wait may have now.
+    /// Instances that will be ready soon; a fetch that does not wait may take them now.
     pub coalescing: BTreeMap<Order, Arc<str>>,
     queued_messages: usize,
 }
@@ -79,7 +80,7 @@ impl Turns {
         queued_messages.map(|queued| queued.attempts).max().unwrap_or_default()
     }
 
-    /// Every message that was not handed out just as often as its record says.
+    /// Every message whose record does not say how often it was handed out.
     pub fn unnoted(&self) -> impl Iterator<Item = (&Arc<str>, Order, &QueuedMessage)> {
         self.mailboxes.iter().flat_map(|(instance, mailbox)| {
             let hidden = mailbox.hidden.iter().map(|(order, (queued, _))| (order, queued));
@@ -93,7 +94,7 @@ impl Turns {
 impl Inner {
     /// Puts a message into its instance's mailbox.
     pub fn post(&mut self, instance: &Arc<str>, order: Order, mut queued: QueuedMessage, pin: Pin, now_ms: u64) {
-        // A commit of this process may be found in the store before it is answered.
+        // A poll may find a commit of this process before the commit returns.
         self.forget_messages(instance, &[order]);
         self.turns.queued_messages += 1;
         self.meters.turn_depth.set(self.turns.queued_messages as f64);
@@ -136,13 +137,13 @@ impl Inner {
         self.refresh(instance);
     }
 
-    /// Brings a mailbox's place among the ready up to date, and wakes a dispatcher if it has become ready.
+    /// Updates whether a mailbox is ready, and wakes a dispatcher if it has become so.
     pub fn refresh(&mut self, instance: &Arc<str>) {
         let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else {
             return;
         };
         let first = match mailbox.holder {
-            // Whoever is about to claim it with a commit must know first whether that came true.
+            // While a commit under way may claim it, it must be known first whether the commit did.
             Holder::Nobody if mailbox.coalescing.is_none() && !self.pending_claim.contains(instance) => {
                 mailbox.visible.first_key_value().map(|(order, _)| *order)
             }
@@ -180,127 +181,6 @@ impl Inner {
         self.turns.mailboxes.get_mut(instance).map(Box::as_mut)
     }
 
-    /// Gives an instance to a claim: the messages that are visible now, each counted as handed out once more. At most
-    /// `limit` of them, but a start is always among them if there is one: without it the others might wait for ever.
-    pub fn hold(&mut self, instance: &Arc<str>, claim: ClaimId, limit: usize) -> Vec<(Order, QueuedMessage)> {
-        let alone = self.recent.is_none();
-        let Some(mailbox) = self.mailbox(instance) else {
-            return Vec::new();
-        };
-        mailbox.holder = Holder::Claim(claim);
-        let lapsed = mailbox.lapsed.take();
-        self.stop_coalescing(instance);
-        let Some(mailbox) = self.mailbox(instance) else {
-            return Vec::new();
-        };
-        let mut queued_messages = mailbox.visible.iter();
-        let start = queued_messages.find(|(_, queued)| queued.sort == MessageKind::Start);
-        let start = start.map(|(order, _)| *order);
-        let far = start.filter(|start| mailbox.visible.range(..start).count() >= limit);
-        let near = limit - usize::from(far.is_some()).min(limit);
-        let mut queued_messages = Vec::with_capacity(mailbox.visible.len().min(limit));
-        let held = mailbox.visible.iter_mut().enumerate();
-        for (_, (order, queued)) in held.filter(|(at, (order, _))| *at < near || Some(**order) == far) {
-            // Where many share the store, the head counts.
-            queued.attempts += u32::from(mutant!(SkipAttempt, false, alone));
-            queued_messages.push((*order, QueuedMessage::clone(queued)));
-        }
-        mutant!(NewestFirst, queued_messages.reverse());
-        if let Some(lapsed) = lapsed {
-            self.claims.remove(&lapsed);
-        }
-        self.refresh(instance);
-        queued_messages
-    }
-
-    /// Ends a claim on an instance without any change to its messages.
-    pub fn let_go(&mut self, instance: &Arc<str>, claim: ClaimId, now_ms: u64) {
-        if let Some(mailbox) = self.mailbox(instance) {
-            if mailbox.holder == Holder::Claim(claim) {
-                mailbox.holder = Holder::Nobody;
-            }
-            if mailbox.lapsed == Some(claim) {
-                mailbox.lapsed = None;
-            }
-            if !mailbox.is_ours() {
-                mailbox.doubt();
-            }
-            self.coalesce(instance, now_ms);
-            self.refresh(instance);
-            self.drop_if_idle(instance);
-        }
-    }
-
-    /// A claim's lease has run out: others may take the instance, but until they do the claim can be given back.
-    pub fn lapse_turn(&mut self, instance: &Arc<str>, claim: ClaimId) {
-        if let Some(mailbox) = self.mailbox(instance) {
-            mailbox.holder = Holder::Nobody;
-            mailbox.lapsed = Some(claim);
-            mailbox.doubt();
-            self.refresh(instance);
-        }
-        // Nobody will take what has no messages any more.
-        self.drop_if_idle(instance);
-        if !self.turns.mailboxes.contains_key(instance) {
-            self.drop_claim(claim);
-        }
-    }
-
-    /// Takes an instance back whose lease ran out before it was handed out; `false` if somebody else has it.
-    pub fn hold_again(&mut self, instance: &Arc<str>, claim: ClaimId) -> bool {
-        let Some(mailbox) = self.mailbox(instance) else {
-            return false;
-        };
-        if mailbox.holder == Holder::Nobody && mailbox.lapsed == Some(claim) {
-            mailbox.holder = Holder::Claim(claim);
-            mailbox.lapsed = None;
-            self.refresh(instance);
-            return true;
-        }
-        mailbox.holder == Holder::Claim(claim)
-    }
-
-    /// Whether an instance is still given to this claim.
-    pub fn is_held_by(&self, instance: &str, claim: ClaimId) -> bool {
-        let mailbox = self.turns.mailboxes.get(instance);
-        mailbox.is_some_and(|mailbox| mailbox.holder == Holder::Claim(claim))
-    }
-
-    /// Sets an instance aside of which something cannot be read, until the store is opened again.
-    pub fn shelve(&mut self, instance: &Arc<str>, claim: ClaimId) {
-        if let Some(mailbox) = self.mailbox(instance)
-            && mailbox.holder == Holder::Claim(claim)
-        {
-            mailbox.holder = Holder::Damaged;
-        }
-    }
-
-    /// Sets messages of an instance that does not exist aside until a start can be handed out with them.
-    pub fn park(&mut self, instance: &Arc<str>, claim: ClaimId, taken: &[Order]) {
-        let Some(mailbox) = self.mailbox(instance) else { return };
-        let start_came = mailbox
-            .visible
-            .iter()
-            .any(|(order, queued)| queued.sort == MessageKind::Start && !taken.contains(order));
-        if mailbox.holder == Holder::Claim(claim) {
-            mailbox.holder = if start_came { Holder::Nobody } else { Holder::Parked };
-        }
-        self.refresh(instance);
-    }
-
-    /// Takes back that messages were handed out.
-    pub fn uncount(&mut self, instance: &str, orders: &[Order]) {
-        if self.recent.is_some() {
-            return;
-        }
-        let Some(mailbox) = self.mailbox(instance) else { return };
-        for order in orders {
-            if let Some(queued) = mailbox.visible.get_mut(order) {
-                queued.attempts = queued.attempts.saturating_sub(1);
-            }
-        }
-    }
-
     /// Hides messages until `due_ms`.
     pub fn hide(&mut self, instance: &Arc<str>, orders: &[Order], due_ms: u64) {
         for order in orders {
@@ -316,15 +196,25 @@ impl Inner {
         self.refresh(instance);
     }
 
-    /// A message's deliveries were written down, in its record.
+    /// A message's deliveries were written to its record.
     pub fn noted(&mut self, instance: &str, order: Order, attempts: u32, version: Version) {
         if let Some(queued) = self
             .mailbox(instance)
             .and_then(|mailbox| mailbox.visible.get_mut(&order))
         {
             queued.noted = attempts;
-            queued.version = version;
+            queued.take_version(version);
             queued.inline = false;
+        }
+    }
+
+    /// A message is at this version in the store, whichever reply to the writes of its delivery count came last.
+    pub fn refresh_message(&mut self, instance: &str, order: Order, version: Version) {
+        if let Some(queued) = self
+            .mailbox(instance)
+            .and_then(|mailbox| mailbox.visible.get_mut(&order))
+        {
+            queued.take_version(version);
         }
     }
 
@@ -339,7 +229,7 @@ impl Inner {
         self.forget_messages(instance, orders);
     }
 
-    /// Removes messages of which it is not known what has become. If they are there, the store will tell of them again.
+    /// Removes messages whose fate is unknown. If they still exist, the store will report them again.
     pub fn forget_messages(&mut self, instance: &str, orders: &[Order]) {
         let Some(mailbox) = self.turns.mailboxes.get_mut(instance) else {
             return;
@@ -352,7 +242,7 @@ impl Inner {
         self.meters.turn_depth.set(self.turns.queued_messages as f64);
     }
 
-    /// Tells which runtime version an instance is bound to.
+    /// Sets the runtime version that an instance is bound to.
     pub fn pin(&mut self, instance: &Arc<str>, pin: Pin) {
         if let Some(mailbox) = self.mailbox(instance)
             && mailbox.pin != pin
@@ -370,7 +260,7 @@ impl Inner {
         };
         mailbox.pin = Pin::Open;
         mailbox.reserved = None;
-        // Where the board is not all that knows of them, the store will tell again of what arrived since.
+        // On a shared store, messages that arrived since will be reported again.
         let others = mailbox.orders().filter(|order| is_shared && !orders.contains(order));
         let others: Vec<Order> = others.collect();
         let mut claims: Vec<ClaimId> = mailbox.lapsed.take().into_iter().collect();
@@ -399,8 +289,8 @@ impl Inner {
         }
     }
 
-    /// Removes a mailbox that is empty, with the claim on it that has lapsed: nobody will take the instance and end it, and
-    /// there is nothing that could be given back.
+    /// Removes an empty mailbox, with the claim on it that has lapsed: no dispatcher will take the instance and end that claim,
+    /// and there is nothing left that could be released.
     fn remove_mailbox(&mut self, instance: &Arc<str>) {
         let mailbox = self.turns.mailboxes.remove(instance);
         if let Some(lapsed) = mailbox.and_then(|mailbox| mailbox.lapsed) {

@@ -1,8 +1,8 @@
 //! Dispatchers that wait for work.
 //!
-//! Work is never put into a waiter's hands: a waiter is woken and takes the work itself, in one step under the
-//! board's lock. So a fetch that is dropped can lose nothing; one that was woken and dropped passes the word on.
-//! One waiter keeps watch: it sleeps until the next alarm, the others only until their own deadline.
+//! Work is never assigned to a waiter: a waiter is woken and takes the work itself, in one step under the
+//! board's lock. So a fetch that is dropped can lose nothing; one that was woken and dropped wakes the next.
+//! One waiter keeps watch: it sleeps until the next alarm, all the rest only until their own deadline.
 
 use super::work::WorkWant;
 use super::{Pin, Window};
@@ -47,7 +47,7 @@ pub struct Waiters {
 }
 
 impl Waiters {
-    /// How many wait.
+    /// How many waiters there are.
     #[cfg(feature = "testing")]
     pub fn len(&self) -> usize {
         self.waiters.len()
@@ -86,14 +86,14 @@ impl Waiters {
         woken
     }
 
-    /// A waiter looked for itself, under the same lock, and found nothing: it may be woken again.
+    /// A waiter has looked for work, under the same lock, and found none: it may be woken again.
     pub fn found_nothing(&mut self, id: u64) {
         if let Some(waiter) = self.waiters.iter_mut().find(|waiter| waiter.id == id) {
             waiter.woken = false;
         }
     }
 
-    /// A waiter goes to sleep: for which alarm must it wake? Only the watch has an answer.
+    /// A waiter goes to sleep; returns the alarm that must wake it. Only the waiter that keeps watch has one.
     pub fn sleep(&mut self, id: u64, next_alarm_ms: Option<u64>) -> Option<u64> {
         if self.watch != Some(id) {
             return None;
@@ -102,7 +102,7 @@ impl Waiters {
         next_alarm_ms
     }
 
-    /// An alarm was set: the watch must know if it rings before it meant to wake.
+    /// An alarm was set: the waiter that keeps watch must wake for it if it rings earlier than the one it sleeps for.
     pub fn alarm_set(&mut self, at_ms: u64) {
         let Some(watch) = self.watch else { return };
         if self.watch_until_ms.is_some_and(|until| until <= at_ms) {
@@ -114,12 +114,12 @@ impl Waiters {
         }
     }
 
-    /// Whether a waiter sleeps whose want passes.
+    /// Whether a sleeping waiter wants this.
     pub fn any_asleep(&self, wanted: impl Fn(&Want) -> bool) -> bool {
         self.waiters.iter().any(|waiter| !waiter.woken && wanted(&waiter.want))
     }
 
-    /// What the workers serve that sleep.
+    /// What the sleeping workers serve.
     pub fn workers_asleep(&self) -> Vec<&TagFilter> {
         self.waiters
             .iter()
@@ -141,7 +141,7 @@ impl Waiters {
         self.wake(|want| matches!(want, Want::Turn(window) if window.admits(pin)))
     }
 
-    /// Wakes the first sleeping waiter whose want passes; returns whether there was one.
+    /// Wakes the first sleeping waiter that wants this; returns whether there was one.
     pub fn wake(&mut self, wanted: impl Fn(&Want) -> bool) -> bool {
         let sleeper = self
             .waiters
@@ -157,7 +157,7 @@ impl Waiters {
         }
     }
 
-    /// Wakes every sleeping waiter whose want passes.
+    /// Wakes every sleeping waiter that wants this.
     pub fn wake_all(&mut self, wanted: impl Fn(&Want) -> bool) {
         for waiter in self
             .waiters

@@ -1,4 +1,7 @@
-//! Activities that wait for a worker.
+//! Activities that wait for a worker, and those that run.
+
+mod ahead;
+mod claims;
 
 use super::alarms::{Alarm, AlarmKey};
 use super::known::Recent;
@@ -6,22 +9,18 @@ use super::mailbox::Body;
 use super::sessions::Sessions;
 use super::waiters::Want;
 use super::{ClaimId, Inner};
-use crate::mutation::mutant;
 use crate::records::work::Activity;
 use duroxide::providers::TagFilter;
 use perennial_store::{Key, Order, Version};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// How far into the queue the next activity of an instance is looked for.
-const NEAR: usize = 64;
-
 /// What a worker can do.
 #[derive(Clone, Debug)]
 pub struct WorkWant {
     /// The tags that it serves.
     pub tags: TagFilter,
-    /// As whom it may own sessions; without it, it takes no session work.
+    /// The name under which it may own sessions; without one, it takes no session work.
     pub owner: Option<Arc<str>>,
 }
 
@@ -36,7 +35,7 @@ pub struct QueuedActivity {
     pub activity: Activity,
     /// How often it was handed out.
     pub attempts: u32,
-    /// How much of that is written down in its record.
+    /// The number of deliveries that its record says.
     pub noted: u32,
     /// Whether it was there when the store was opened.
     pub old: bool,
@@ -44,14 +43,14 @@ pub struct QueuedActivity {
     pub body: Body,
     /// When it becomes visible.
     pub due_ms: u64,
-    /// Until when it is claimed by this process although nobody here works on it yet; 0 if it is not.
+    /// When this process's claim ahead of a worker ends; 0 if there is none.
     pub reserved_ms: u64,
-    /// Whether it is another process's to work at: then it comes after all that is this one's.
+    /// Whether another process is its preferred owner: then it comes after all that this process owns.
     pub foreign: bool,
 }
 
 impl QueuedActivity {
-    /// Where it stands among those that are ready.
+    /// Its position among the ready ones.
     fn turn(&self, order: Order) -> (bool, Order) {
         (self.foreign, order)
     }
@@ -61,7 +60,7 @@ impl QueuedActivity {
 enum State {
     Ready,
     Hidden(AlarmKey),
-    /// A commit under way may claim it, or give it back.
+    /// A commit under way may claim it, or release it.
     Aside,
     Claimed(ClaimId),
 }
@@ -73,13 +72,17 @@ struct Entry {
 }
 
 impl Entry {
-    /// Whether nobody here has a claim on it, not even in advance.
+    /// Whether this process has no claim on it, not even ahead.
     fn is_hint(&self) -> bool {
         self.state == State::Ready && self.lapsed.is_none() && self.queued.reserved_ms == 0
     }
 
-    /// Its record was written again; what tells of it at the version before is old.
+    /// Its record was rewritten: reports of the version before are old.
+    /// Takes the version that a write made. The replies to two writes may come in any order: the later write counts.
     fn change_version(&mut self, version: Version, recent: Option<&mut Recent>) {
+        if version.is_older_than(&self.queued.version) {
+            return;
+        }
         let before = std::mem::replace(&mut self.queued.version, version);
         if let Some(recent) = recent {
             recent.remember(&self.queued.activity.instance, &self.queued.key.id, &before);
@@ -97,12 +100,12 @@ fn activity_key(activity: &Activity) -> ActivityKey {
 #[derive(Default)]
 pub struct Work {
     entries: HashMap<Order, Box<Entry>>,
-    /// Ready activities outside sessions, by tag; those of other processes behind all others.
+    /// Ready activities outside sessions, by tag; those with another preferred owner last.
     ready: BTreeMap<Option<Arc<str>>, BTreeSet<(bool, Order)>>,
     by_activity: BTreeMap<ActivityKey, Vec<Order>>,
     /// How many activities each instance has.
     by_instance: HashMap<Arc<str>, usize>,
-    /// Those that are claimed in advance and were not handed out yet, and since when.
+    /// Activities that are claimed ahead and not handed out yet, and since when.
     reserved: BTreeMap<Order, u64>,
 }
 
@@ -128,18 +131,18 @@ impl Work {
         self.entries.get(&order).map(|entry| &entry.queued)
     }
 
-    /// Whether somebody here works on an activity, or is about to.
+    /// Whether a worker here works on an activity, or is about to.
     pub fn is_taken(&self, order: Order) -> bool {
         let entry = self.entries.get(&order);
         entry.is_some_and(|entry| matches!(entry.state, State::Claimed(_) | State::Aside))
     }
 
-    /// Whether an activity stands here unclaimed.
+    /// Whether an activity is here unclaimed.
     pub fn is_hint(&self, order: Order) -> bool {
         self.entries.get(&order).is_some_and(|entry| entry.is_hint())
     }
 
-    /// All activities that stand here unclaimed.
+    /// All activities that are here unclaimed.
     pub fn hinted(&self) -> impl Iterator<Item = (Order, &QueuedActivity)> {
         let hints = self.entries.iter().filter(|(_, entry)| entry.is_hint());
         hints.map(|(order, entry)| (*order, &entry.queued))
@@ -157,18 +160,18 @@ impl Work {
         self.by_instance.get(instance).copied().unwrap_or_default()
     }
 
-    /// The activities that are claimed in advance.
+    /// The activities that are claimed ahead.
     pub fn reserved(&self) -> impl Iterator<Item = &QueuedActivity> {
         self.reserved.keys().filter_map(|order| self.activity(*order))
     }
 
-    /// No claim that was made in advance counts any more.
+    /// Invalidates all claims that were made ahead.
     pub fn distrust_reservations(&mut self) {
         self.reserved.clear();
         self.entries.values_mut().for_each(|entry| entry.queued.reserved_ms = 0);
     }
 
-    /// Every activity that was not handed out just as often as its record says.
+    /// Every activity whose record does not say how often it was handed out.
     pub fn unnoted(&self) -> impl Iterator<Item = (Order, &QueuedActivity)> {
         let entries = self.entries.iter().map(|(order, entry)| (*order, &entry.queued));
         entries.filter(|(_, queued)| queued.attempts != queued.noted)
@@ -234,7 +237,7 @@ impl Inner {
         }
     }
 
-    /// Puts an activity among the ready and wakes a worker that may take it.
+    /// Makes an activity ready and wakes a worker that may take it.
     fn show(&mut self, order: Order, now_ms: u64) {
         let Some(entry) = self.work.entries.get(&order) else {
             return;
@@ -297,158 +300,6 @@ impl Inner {
         first(&self.work, &self.sessions, want, now_ms)
     }
 
-    /// Whether the oldest ready activity that a worker may take is another process's.
-    pub fn would_take_foreign(&self, want: &WorkWant, now_ms: u64) -> bool {
-        let first = self
-            .first_work(want, now_ms)
-            .and_then(|order| self.work.activity(order));
-        first.is_some_and(|queued| queued.foreign)
-    }
-
-    /// Gives an activity to a claim, counted as handed out once more.
-    pub fn hold_task(&mut self, order: Order, claim: ClaimId) -> Option<QueuedActivity> {
-        self.unshow(order);
-        let entry = self.work.entries.get_mut(&order)?;
-        entry.state = State::Claimed(claim);
-        entry.queued.attempts += mutant!(SkipAttempt, 0, 1);
-        let lapsed = entry.lapsed.take();
-        let queued = entry.queued.clone();
-        // What was claimed in advance is used up.
-        entry.queued.reserved_ms = 0;
-        self.work.reserved.remove(&order);
-        if let Some(lapsed) = lapsed {
-            self.claims.remove(&lapsed);
-        }
-        Some(queued)
-    }
-
-    /// Takes an activity back whose lease ran out before it was handed out; `false` if it is gone or somebody else's.
-    pub fn hold_task_again(&mut self, order: Order, claim: ClaimId) -> bool {
-        let Some(entry) = self.work.entries.get_mut(&order) else {
-            return false;
-        };
-        if entry.state == State::Ready && entry.lapsed == Some(claim) {
-            entry.lapsed = None;
-            entry.state = State::Claimed(claim);
-            self.unshow(order);
-            return true;
-        }
-        entry.state == State::Claimed(claim)
-    }
-
-    /// Ends a claim on an activity: it is ready again, at once or at `due_ms`.
-    pub fn put_back(&mut self, order: Order, claim: ClaimId, due_ms: Option<u64>, uncount: bool, now_ms: u64) {
-        let Some(entry) = self.work.entries.get_mut(&order) else {
-            return;
-        };
-        if entry.state != State::Claimed(claim) && entry.lapsed != Some(claim) {
-            return;
-        }
-        entry.lapsed = None;
-        if uncount {
-            entry.queued.attempts = entry.queued.attempts.saturating_sub(1);
-        }
-        let was_ready = entry.state == State::Ready;
-        match due_ms.filter(|due_ms| *due_ms > now_ms) {
-            Some(due_ms) => {
-                entry.queued.due_ms = due_ms;
-                self.unshow(order);
-                let alarm = self.set_alarm(due_ms, Alarm::QueuedActivity(order));
-                if let Some(entry) = self.work.entries.get_mut(&order) {
-                    entry.state = State::Hidden(alarm);
-                }
-            }
-            None if was_ready => {}
-            None => {
-                entry.state = State::Ready;
-                self.show(order, now_ms);
-            }
-        }
-    }
-
-    /// Takes the oldest ready activity of the same instance and tag out of the queue that a commit may claim.
-    pub fn set_next_aside(&mut self, done: &Activity) -> Option<(Order, QueuedActivity)> {
-        let ready = self.work.ready.get(&done.tag)?;
-        let suits = |(_, order): &&(bool, Order)| {
-            let entry = self.work.entries.get(order);
-            entry.is_some_and(|entry| {
-                let queued = &entry.queued;
-                queued.activity.instance == done.instance
-                    && !queued.foreign
-                    && queued.reserved_ms == 0
-                    && entry.lapsed.is_none()
-                    && matches!(queued.body, Body::Held(..))
-            })
-        };
-        let (_, order) = *ready.iter().take(NEAR).find(suits)?;
-        self.unshow(order);
-        let entry = self.work.entries.get_mut(&order)?;
-        entry.state = State::Aside;
-        Some((order, entry.queued.clone()))
-    }
-
-    /// It is known whether the commit has claimed it: at which version, until when, and delivered how often.
-    pub fn put_next_back(&mut self, order: Order, claimed: Option<(Version, u64, u32)>, now_ms: u64) {
-        let Some(entry) = self
-            .work
-            .entries
-            .get_mut(&order)
-            .filter(|entry| entry.state == State::Aside)
-        else {
-            return;
-        };
-        if let Some((version, until_ms, attempts)) = claimed {
-            self.work.reserved.insert(order, now_ms);
-            (entry.queued.reserved_ms, entry.queued.noted) = (until_ms, attempts);
-            entry.change_version(version, self.recent.as_mut());
-        }
-        entry.state = State::Ready;
-        self.show(order, now_ms);
-    }
-
-    /// Takes an activity out of the queue that was claimed in advance before `before_ms`: nobody here may have it until others
-    /// may too.
-    pub fn set_unwanted_aside(&mut self, before_ms: u64) -> Option<(Order, QueuedActivity)> {
-        let is_old = |(_, since_ms): &(&Order, &u64)| **since_ms < before_ms;
-        let order = *self.work.reserved.iter().find(is_old)?.0;
-        self.work.reserved.remove(&order);
-        self.unshow(order);
-        let entry = self.work.entries.get_mut(&order)?;
-        entry.state = State::Aside;
-        Some((order, entry.queued.clone()))
-    }
-
-    /// Others may have an activity again that was claimed in advance, and so may who is here.
-    pub fn unreserve(&mut self, order: Order, foreign: bool, now_ms: u64) {
-        let Some(entry) = self.work.entries.get_mut(&order) else {
-            return;
-        };
-        (entry.queued.reserved_ms, entry.queued.foreign) = (0, foreign);
-        if entry.state == State::Aside {
-            entry.state = State::Ready;
-            self.show(order, now_ms);
-        }
-    }
-
-    /// A claim's lease has run out: others may take the activity, but until they do the claim can be given back.
-    pub fn lapse_activity(&mut self, order: Order, claim: ClaimId, now_ms: u64) {
-        let Some(entry) = self.work.entries.get_mut(&order) else {
-            return;
-        };
-        entry.lapsed = Some(claim);
-        entry.state = State::Ready;
-        self.show(order, now_ms);
-    }
-
-    /// An activity's deliveries were written down.
-    pub fn noted_task(&mut self, order: Order, attempts: u32, version: Version) {
-        let Some(entry) = self.work.entries.get_mut(&order) else {
-            return;
-        };
-        entry.queued.noted = attempts;
-        entry.change_version(version, self.recent.as_mut());
-    }
-
     /// Removes an activity that is finished or cancelled, and every claim on it.
     pub fn withdraw(&mut self, order: Order) {
         let Some(entry) = self.work.entries.get(&order) else {
@@ -461,7 +312,7 @@ impl Inner {
         self.unlearn(order);
     }
 
-    /// Removes an activity of which it is not known what has become. If it is there, the store will tell of it again.
+    /// Removes an activity whose fate is unknown. If it still exists, the store will report it again.
     pub fn unlearn(&mut self, order: Order) {
         self.unshow(order);
         self.work.reserved.remove(&order);

@@ -1,34 +1,32 @@
-//! The housekeeper: does chores that are due. There is none while there are no chores.
+//! The housekeeper: a task that does due chores. It does not run while there are none.
 
-use super::{LANE, PAGE, run};
+use super::run;
 use crate::engine::Engine;
+use crate::records::chore::LANE;
+use crate::tuning::{CHORES_EXCLUSIVE_EVERY, CHORES_PAGE};
 use futures::FutureExt;
 use futures::future::{AbortHandle, abortable};
 use parking_lot::Mutex;
 use perennial_store::{Clock, DueQuery, Lane, Result};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 use tracing::warn;
 
-/// How often it looks.
-const EVERY: Duration = Duration::from_secs(30);
-
-/// A task that lives from the first chore that is left for later to the last one that is done.
+/// A task that runs from the first chore that is left for later until the last one is done.
 #[derive(Default)]
 pub struct Housekeeper(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     task: Option<AbortHandle>,
-    /// Whether a chore was left since it last looked.
+    /// Whether a chore was left since its last round.
     called: bool,
 }
 
 impl Housekeeper {
-    /// A chore was left for later.
+    /// Notes that a chore was left for later.
     pub fn call(&self, engine: &Arc<Engine>) {
         if engine.mode.polls_chores() {
-            // Whoever looks for work looks for chores, too.
+            // The poller that queries for work does the chores, too.
             return;
         }
         let mut state = self.0.lock();
@@ -48,7 +46,7 @@ impl Housekeeper {
         }
     }
 
-    /// Whether nothing was left since the last look; then the task must end.
+    /// Whether no chore was left since the last round; then the task must end.
     fn may_go(&self) -> bool {
         let mut state = self.0.lock();
         if !state.called {
@@ -66,7 +64,7 @@ impl Drop for Housekeeper {
 
 async fn keep_house(engine: Weak<Engine>, clock: Arc<dyn Clock>) {
     loop {
-        clock.sleep(EVERY).await;
+        clock.sleep(CHORES_EXCLUSIVE_EVERY).await;
         let Some(engine) = engine.upgrade().filter(|engine| !engine.is_closed()) else {
             return;
         };
@@ -81,7 +79,7 @@ async fn keep_house(engine: Weak<Engine>, clock: Arc<dyn Clock>) {
 
 /// Does what is due; returns whether any chore is left.
 pub async fn round(engine: &Arc<Engine>) -> Result<bool> {
-    let mut query = DueQuery::new(&Lane::new(LANE), engine.clock.now_ms(), PAGE);
+    let mut query = DueQuery::new(&Lane::new(LANE), engine.clock.now_ms(), CHORES_PAGE);
     loop {
         let page = engine.store.due(&query).await?;
         query.after = page.end();

@@ -1,8 +1,9 @@
-//! The memory of recent instances, bounded by bytes.
+//! The cache of recent instances, bounded by bytes.
 
 use super::{Snapshot, Watchers};
 use crate::meters::Meters;
 use crate::records::head::Head;
+use crate::tuning::{TRUST_CONFIRMED_MS, TRUST_OWN_MS};
 use parking_lot::Mutex;
 use perennial_store::{SLOTS, Slot};
 use quick_cache::{Weighter, sync};
@@ -18,24 +19,18 @@ impl Weighter<Arc<str>, Entry> for ByBytes {
     }
 }
 
-/// When what is cached is taken for the newest.
+/// When a cached snapshot counts as the newest.
 #[derive(Clone, Copy, Debug)]
 pub enum Trust {
-    /// Always: nobody else can change it.
+    /// Always: no other process can change it.
     Always,
     /// If this process wrote it, or the store confirmed it, shortly before this time.
     At(u64),
 }
 
-/// How long what this process wrote is taken for the newest, where others may write too: as long as a client that
-/// waits in the process that runs its workflow asks again and again.
-const OWN_MS: u64 = 1_000;
-/// How long what the store has confirmed is: questions of the same moment are one.
-const CONFIRMED_MS: u64 = 5;
-
-/// How long what the store told is taken for the newest.
+/// How long a snapshot that was read counts as the newest.
 fn trusted_for_ms(involved: bool) -> u64 {
-    if involved { OWN_MS } else { CONFIRMED_MS }
+    if involved { TRUST_OWN_MS } else { TRUST_CONFIRMED_MS }
 }
 
 #[derive(Clone)]
@@ -46,24 +41,24 @@ struct Entry {
     trusted_ms: Range<u64>,
 }
 
-/// Snapshots of recent instances. On a store that is ours alone, what is here is the truth:
-/// every commit puts its outcome in, and a reader that loaded something older meanwhile may not.
-/// On a store that many share it is what was true at the version of its head.
+/// Snapshots of recent instances. On a store that belongs to this process, the cache is the truth: every commit puts its
+/// result in, and a reader that loaded something older meanwhile may not. On a shared store, a snapshot is what was true at the
+/// version of its head.
 pub struct Cache {
     entries: sync::Cache<Arc<str>, Entry, ByBytes>,
-    /// Counts commits per slot, so that a slow reader notices that it was overtaken.
+    /// Counts commits per slot, so that a slow reader notices that a commit came in between.
     commits: Mutex<[u64; SLOTS]>,
     meters: Arc<Meters>,
     /// Callers that wait for instances to end.
     pub watchers: Arc<Watchers>,
 }
 
-/// Says when a load began.
+/// When a load began.
 #[derive(Clone, Copy)]
 pub struct Began(u64);
 
 impl Cache {
-    /// A cache of about so many bytes.
+    /// A cache of about this many bytes.
     pub fn new(capacity_bytes: u64, meters: Arc<Meters>) -> Self {
         let expected = usize::try_from(capacity_bytes / 4096)
             .unwrap_or(usize::MAX)
@@ -76,7 +71,7 @@ impl Cache {
         }
     }
 
-    /// The newest snapshot, if it is here and can be trusted.
+    /// The newest snapshot, if it is cached and can be trusted.
     pub fn get(&self, instance: &str, trust: Trust) -> Option<Arc<Snapshot>> {
         let trusted = |entry: &Entry| match trust {
             Trust::Always => true,
@@ -90,13 +85,13 @@ impl Cache {
         found
     }
 
-    /// The snapshot that is here, without any effect on what is kept or counted.
+    /// The cached snapshot, without any effect on what is kept or counted.
     pub fn peek(&self, instance: &str) -> Option<Arc<Snapshot>> {
         self.entries.peek(instance).map(|entry| entry.snapshot)
     }
 
-    /// The store has told that what is here is the newest. While this process is `involved` in what the instance does, that
-    /// is worth as much as what it wrote itself.
+    /// The store has confirmed that the cached snapshot is the newest. While this process is `involved` in what the instance
+    /// does, that counts as much as a write of its own.
     pub fn confirm(&self, instance: &Arc<str>, now_ms: u64, involved: bool) {
         let _commits = self.commits.lock();
         if let Some(entry) = self.entries.peek(instance) {
@@ -109,7 +104,7 @@ impl Cache {
         }
     }
 
-    /// What is here must be confirmed before it is trusted.
+    /// The cached snapshot must be confirmed before it is trusted.
     pub fn doubt(&self, instance: &Arc<str>) {
         let _commits = self.commits.lock();
         if let Some(entry) = self.entries.peek(instance) {
@@ -129,10 +124,10 @@ impl Cache {
         )
     }
 
-    /// Keeps what was read, unless a commit came in between, and tells what is to be believed. If one did, what was read may
-    /// be older than what is here, or newer, by a commit that has no answer yet; and who has seen the newer one must not
-    /// see the older one next. So where nobody else writes, what is here is the truth; else it is not trusted any more.
-    /// `involved` is as in [`confirm`](Self::confirm).
+    /// Keeps what was read, unless a commit came in between, and returns the snapshot to believe. If one did, what was read may
+    /// be older than the cached snapshot, or newer, by a commit that has not returned yet; and a reader that has seen the newer
+    /// one must not see the older one next. So where no other process writes, the cached snapshot is the truth; elsewhere it is
+    /// not trusted any more. `involved` is as in [`confirm`](Self::confirm).
     pub fn fill(
         &self,
         instance: &Arc<str>,
@@ -164,13 +159,13 @@ impl Cache {
         snapshot
     }
 
-    /// Keeps what a commit made that was begun at `began_ms`: its answer may have come long after others wrote over it.
+    /// Keeps the result of a commit that began at `began_ms`: it may have returned long after another process wrote over it.
     pub fn put(&self, instance: &Arc<str>, slot: Slot, snapshot: Arc<Snapshot>, began_ms: u64) {
         let mut commits = self.commits.lock();
         if let Some(count) = commits.get_mut(usize::from(slot.0)) {
             *count += 1;
         }
-        let trusted_ms = began_ms..began_ms + OWN_MS;
+        let trusted_ms = began_ms..began_ms + TRUST_OWN_MS;
         let has_ended = snapshot.head().is_some_and(Head::is_terminal);
         self.entries
             .insert(Arc::clone(instance), Entry { snapshot, trusted_ms });
@@ -203,7 +198,7 @@ mod tests {
         (Cache::new(1 << 20, Arc::new(Meters::new())), Arc::from("a"))
     }
 
-    /// Fills the cache with what was read since `began`; what is to be believed.
+    /// Fills the cache with what was read since `began`; returns the snapshot to believe.
     fn read(cache: &Cache, instance: &Arc<str>, began: Began, trust: Trust) -> Arc<Snapshot> {
         cache.fill(instance, SLOT, began, Arc::new(Snapshot::default()), trust, false)
     }
@@ -222,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_commit_left_while_the_store_was_read_is_not_trusted_where_others_may_write() {
+    fn a_commit_during_a_read_leaves_nothing_trusted_where_other_processes_write() {
         let (cache, instance) = cache();
         let began = cache.begin(SLOT);
         cache.put(&instance, SLOT, Arc::new(Snapshot::default()), 10);
@@ -232,27 +227,27 @@ mod tests {
     }
 
     #[test]
-    fn who_was_overtaken_by_a_commit_believes_that_where_nobody_else_writes() {
+    fn a_reader_overtaken_by_a_commit_believes_the_commit_where_no_other_process_writes() {
         let (cache, instance) = cache();
         let began = cache.begin(SLOT);
         let committed = Arc::new(Snapshot::default());
         cache.put(&instance, SLOT, Arc::clone(&committed), 10);
-        // Perhaps by a commit that is not answered yet, and that a power cut would take back.
+        // Perhaps by a commit that has not returned yet, and that a power cut would undo.
         let believed = read(&cache, &instance, began, Trust::Always);
         assert!(Arc::ptr_eq(&believed, &committed));
     }
 
     #[test]
-    fn where_others_may_write_what_is_known_is_trusted_for_a_moment_only() {
+    fn where_other_processes_write_a_snapshot_is_trusted_for_a_moment_only() {
         let (cache, instance) = cache();
         cache.put(&instance, SLOT, Arc::new(Snapshot::default()), 10);
-        assert!(cache.get("a", Trust::At(10 + OWN_MS - 1)).is_some());
-        assert!(cache.get("a", Trust::At(10 + OWN_MS)).is_none());
+        assert!(cache.get("a", Trust::At(10 + TRUST_OWN_MS - 1)).is_some());
+        assert!(cache.get("a", Trust::At(10 + TRUST_OWN_MS)).is_none());
         cache.confirm(&instance, 2_000, false);
-        assert!(cache.get("a", Trust::At(2_000 + CONFIRMED_MS - 1)).is_some());
-        assert!(cache.get("a", Trust::At(2_000 + CONFIRMED_MS)).is_none());
+        assert!(cache.get("a", Trust::At(2_000 + TRUST_CONFIRMED_MS - 1)).is_some());
+        assert!(cache.get("a", Trust::At(2_000 + TRUST_CONFIRMED_MS)).is_none());
         cache.confirm(&instance, 3_000, true);
-        assert!(cache.get("a", Trust::At(3_000 + OWN_MS - 1)).is_some());
+        assert!(cache.get("a", Trust::At(3_000 + TRUST_OWN_MS - 1)).is_some());
         cache.doubt(&instance);
         assert!(cache.get("a", Trust::At(3_001)).is_none() && cache.peek("a").is_some());
     }

@@ -30,7 +30,7 @@ impl History {
         self.damage.as_deref()
     }
 
-    /// The same history and one page more. A damaged one stays damaged.
+    /// The same history with one more page. A damaged one stays damaged.
     #[must_use]
     pub fn with(&self, page: Arc<Page>) -> Self {
         let mut next = self.clone();
@@ -60,7 +60,7 @@ impl History {
         self.iter().any(|event| event.event_id == event_id)
     }
 
-    /// The name and version that the start event tells.
+    /// The name and version in the start event.
     pub fn started_as(&self) -> Option<(String, String)> {
         self.iter().find_map(|event| match &event.kind {
             EventKind::OrchestrationStarted { name, version, .. } => Some((name.clone(), version.clone())),

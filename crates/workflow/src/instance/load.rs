@@ -6,13 +6,11 @@ use crate::records::execution::Ended;
 use crate::records::kv::Entries;
 use crate::records::page::Page;
 use crate::records::{decode, head::Head};
+use crate::tuning::READ_PAGE;
 use perennial_store::{Error, Partition, Record, RecordId, Result, ScanQuery, Store, Version};
 use std::sync::Arc;
 
-/// How many records are asked for at once.
-pub const PAGE: usize = 1_000;
-
-/// Reads everything of an instance but its lanes.
+/// Reads everything of an instance but its queues.
 #[cfg(feature = "testing")]
 pub async fn load(store: &dyn Store, instance: &str) -> Result<Snapshot> {
     let partition = crate::records::partition(instance);
@@ -20,10 +18,10 @@ pub async fn load(store: &dyn Store, instance: &str) -> Result<Snapshot> {
     load_from(store, &partition, head).await
 }
 
-/// Reads everything of an instance but its lanes and its head, which was read before.
+/// Reads everything of an instance but its queues and its head, which was read before.
 ///
 /// A history that this program cannot decode is not an error here: it is part of what is known of the instance, and the
-/// runtime ends the instance for it. One that the store cannot read is: it may be mended.
+/// runtime ends the instance for it. One that the store cannot read is an error: it may be repaired.
 pub async fn load_from(store: &dyn Store, partition: &Partition, head: Option<Record>) -> Result<Snapshot> {
     let Some(record) = head else {
         return Ok(Snapshot::default());
@@ -32,7 +30,7 @@ pub async fn load_from(store: &dyn Store, partition: &Partition, head: Option<Re
     load_rest(store, partition, head, record.version).await
 }
 
-/// Reads everything of an instance that its head does not tell.
+/// Reads everything of an instance that is not in its head.
 pub async fn load_rest(store: &dyn Store, partition: &Partition, head: Head, version: Version) -> Result<Snapshot> {
     if head.is_blank() {
         return Ok(Snapshot {
@@ -40,7 +38,7 @@ pub async fn load_rest(store: &dyn Store, partition: &Partition, head: Head, ver
             ..Snapshot::default()
         });
     }
-    // A turn that is committed while this is read is none of this head's, and must not be half of what is read.
+    // A turn that is committed during this read does not belong to this head, and must not be read in half.
     let pages = pages_before(store, partition, head.execution.id, head.turns).await?;
     let history = match decode_all(&pages) {
         Ok(history) => history,
@@ -117,10 +115,10 @@ async fn custom(store: &dyn Store, partition: &Partition) -> Result<Option<Custo
 }
 
 async fn everything_under(store: &dyn Store, partition: &Partition, under: RecordId) -> Result<Vec<Record>> {
-    scan(store, ScanQuery::under(partition.clone(), under, PAGE)).await
+    scan(store, ScanQuery::under(partition.clone(), under, READ_PAGE)).await
 }
 
-/// All that a query asks for, page by page.
+/// All records of a query, page by page.
 pub async fn scan(store: &dyn Store, mut query: ScanQuery) -> Result<Vec<Record>> {
     let mut records = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! What an instance is at one moment, and the memory of recent ones.
+//! An instance at one moment, and the cache of recent ones.
 
 mod cache;
 mod history;
@@ -10,6 +10,6 @@ pub use cache::{Cache, Trust};
 pub use history::History;
 #[cfg(feature = "testing")]
 pub use load::load;
-pub use load::{PAGE, ended, executions, history_of, load_from, load_rest, scan};
+pub use load::{ended, executions, history_of, load_from, load_rest, scan};
 pub use snapshot::Snapshot;
 pub use watchers::Watchers;

@@ -9,10 +9,10 @@ use crate::records::{
 use perennial_store::Version;
 use std::sync::Arc;
 
-/// Everything of an instance but its lanes, as of one version of its head. Never changes: a turn makes a new one.
+/// Everything of an instance but its queues, as of one version of its head. Immutable: a turn makes a new one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
-    /// The head and its version; `None` if no turn was ever committed and nobody has claimed the first one.
+    /// The head and its version; `None` if no turn was ever committed and the first one was never claimed.
     pub head: Option<(Head, Version)>,
     /// The history of the current execution.
     pub history: History,
@@ -28,12 +28,12 @@ impl Snapshot {
         self.head.as_ref().map(|(head, _)| head).filter(|head| !head.is_blank())
     }
 
-    /// Who works on the instance, on a store that many share.
+    /// The lease on the instance, on a shared store.
     pub fn lease(&self) -> Option<&Lease> {
         self.head.as_ref()?.0.lease.as_ref()
     }
 
-    /// Whether what was read after the head is all of it, whatever was written meanwhile: there is nothing but history, and
+    /// Whether what was read after the head is complete, whatever was written meanwhile: there is nothing but history, and
     /// that is as long as the head says. Pages do not change, and those of later turns are left out.
     pub fn is_of_one_moment(&self) -> bool {
         self.head().is_none_or(|head| {
@@ -42,7 +42,7 @@ impl Snapshot {
         })
     }
 
-    /// The same instance with another head, which differs only in who works on it.
+    /// The same instance with another head, which differs only in its lease.
     #[must_use]
     pub fn with_head(&self, head: Head, version: Version) -> Self {
         Self {

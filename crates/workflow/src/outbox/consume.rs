@@ -7,14 +7,11 @@ use crate::mutation::mutant;
 use crate::records::envelope::Envelope;
 use crate::records::message;
 use crate::records::tomb::Tomb;
+use crate::tuning::INTENT_OUTCOME_WAIT;
 use perennial_store::{Commit, Draft, Error, Key, Op, Order, Record, Result};
 use std::sync::Arc;
-use std::time::Duration;
 
-/// How long a turn waits to know what became of the intents of its messages.
-const WAIT: Duration = Duration::from_millis(100);
-
-/// Waits, but not for long, until it is known what became of these intents: then most need no tombstone.
+/// Waits briefly until the outcome of these intents is known: then most messages need no tombstone.
 pub async fn await_intents(engine: &Engine, origins: impl Iterator<Item = &Origin>) {
     let going = origins.filter(|origin| origin.fate() == Fate::Going);
     let going: Vec<_> = going.map(known).collect();
@@ -24,12 +21,12 @@ pub async fn await_intents(engine: &Engine, origins: impl Iterator<Item = &Origi
     tokio::select! {
         biased;
         _ = futures::future::join_all(going) => {}
-        () = engine.clock.sleep(WAIT) => {}
+        () = engine.clock.sleep(INTENT_OUTCOME_WAIT) => {}
     }
 }
 
-/// How a message goes that is consumed at `now_ms`: for good, or with a tombstone in its place.
-/// Where many processes share the store, whoever changed the message since it was handed out has taken over.
+/// The operation that consumes a message at `now_ms`: it is removed, or replaced by a tombstone. On a shared store the operation
+/// is on the version that was handed out: a process that changed the message since has taken over.
 pub fn consumption(engine: &Engine, instance: &str, handed: &Handed, now_ms: u64) -> Result<Op> {
     let key = message::key(instance, &handed.id);
     let tomb = match &handed.origin {
@@ -48,7 +45,7 @@ fn tomb(origin: &Origin, key: Key, order: Order, now_ms: u64) -> Result<Option<D
     Tomb { from }.draft(key, order, now_ms).map(Some)
 }
 
-/// How a message goes that is deleted with its instance.
+/// The operation that removes a message with its instance.
 pub async fn removal_op(engine: &Engine, instance: &str, key: Key, order: Order) -> Result<Op> {
     if key.id == message::id(order, engine.process_id()) {
         return Ok(Op::Remove(key));
@@ -72,7 +69,7 @@ pub async fn removal_op(engine: &Engine, instance: &str, key: Key, order: Order)
     Ok(tomb.map_or_else(|| Op::Remove(key), Op::Put))
 }
 
-/// Removes a tombstone whose time has come. Its intent has been delivered, so if it is still there it goes first.
+/// Removes a tombstone that has expired. Its intent has been delivered; if it still exists, it is removed first.
 pub async fn sweep(engine: &Engine, record: Record) -> Result<()> {
     let intent = Tomb::open(&record)?.from.key();
     if engine.store.get(&intent).await?.is_some() {
@@ -80,7 +77,7 @@ pub async fn sweep(engine: &Engine, record: Record) -> Result<()> {
     }
     let delete = Commit::new(vec![Op::Delete(record.key, record.version)]);
     match engine.commit(delete).await {
-        // Somebody else has swept it.
+        // Another process has swept it.
         Err(Error::Conflict { .. }) => Ok(()),
         outcome => outcome.map(|_| ()),
     }

@@ -1,15 +1,15 @@
-//! Couriers: deliver what a turn has just written, without anybody waiting for them.
+//! Couriers: deliver what a turn has just written, in the background.
 
-use super::deliver::{Intent, carry};
-use crate::engine::{BREATHER, Engine};
+use super::Intent;
+use super::deliver::carry;
+use crate::engine::Engine;
 use crate::records::intent;
+use crate::tuning::{FAILURE_PAUSE, INTENT_TAKE_OVER_MS, INTENTS_PAGE};
 use perennial_store::{Clock, Commit, Committed, Draft, Error, Op, Partition, Record, Result, ScanQuery, Sharing};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use tokio::sync::watch;
 use tracing::{error, warn};
-
-const PAGE: usize = 1_000;
 
 /// Sends a courier with the intents of a turn that has become durable.
 pub fn dispatch(engine: &Arc<Engine>, sender: &Partition, intents: Vec<Intent>, committed: &Committed) {
@@ -29,7 +29,7 @@ pub fn dispatch(engine: &Arc<Engine>, sender: &Partition, intents: Vec<Intent>, 
     });
 }
 
-/// Counts a courier as long as it is on its way.
+/// Counts a courier as long as it runs.
 struct OnTheWay(watch::Sender<usize>);
 
 impl OnTheWay {
@@ -46,7 +46,7 @@ impl Drop for OnTheWay {
     }
 }
 
-/// Delivers what is queued for a sender, as often as it takes.
+/// Delivers what is queued for a sender, however many attempts it takes.
 async fn courier(engine: Weak<Engine>, clock: Arc<dyn Clock>, sender: Partition) {
     loop {
         let Some(engine) = engine.upgrade().filter(|engine| !engine.is_closed()) else {
@@ -58,17 +58,17 @@ async fn courier(engine: Weak<Engine>, clock: Arc<dyn Clock>, sender: Partition)
         };
         match outcome {
             Ok(()) => return,
-            // The intents are stored: whoever opens the store next delivers them.
+            // The intents are stored: the process that opens the store next delivers them.
             Err(Error::Closed(_) | Error::Fenced(_)) => return,
             Err(error) => warn!(%sender, %error, "messages could not be delivered; trying again"),
         }
-        // Nothing is kept alive by who sleeps.
+        // A courier that sleeps keeps nothing alive.
         drop(engine);
-        clock.sleep(BREATHER).await;
+        clock.sleep(FAILURE_PAUSE).await;
     }
 }
 
-/// Delivers what is queued for a sender, once; the rest stays queued. Only whose turn it is may call this.
+/// Delivers what is queued for a sender, once; after an error the rest stays queued. The caller must hold the sender's mutex.
 async fn carry_queued(engine: &Arc<Engine>, sender: &Partition) -> Result<()> {
     let mut queue = engine.outbox.lanes.lock().remove(sender).unwrap_or_default();
     let outcome = carry(engine, sender, &mut queue).await;
@@ -81,13 +81,13 @@ async fn carry_queued(engine: &Arc<Engine>, sender: &Partition) -> Result<()> {
     outcome
 }
 
-/// Delivers every intent that is stored for a sender; `false` if somebody else is about it.
+/// Delivers every intent that is stored for a sender; `false` if another task or process is doing so.
 pub async fn flush(engine: &Arc<Engine>, sender: &Partition) -> Result<bool> {
     let Some(_turn) = engine.outbox.keyed_mutex.try_enter(sender) else {
         return Ok(false);
     };
     carry_queued(engine, sender).await?;
-    let mut query = ScanQuery::under(sender.clone(), intent::root(), PAGE);
+    let mut query = ScanQuery::under(sender.clone(), intent::root(), INTENTS_PAGE);
     loop {
         let page = engine.store.scan(&query).await?;
         let mut found = VecDeque::with_capacity(page.records.len());
@@ -95,7 +95,7 @@ pub async fn flush(engine: &Arc<Engine>, sender: &Partition) -> Result<bool> {
         for record in &page.records {
             match Intent::found(record) {
                 Ok(intent) if claim(engine, record).await? => found.push_back(intent),
-                // What comes after it must not overtake it.
+                // Later intents must not overtake it.
                 Ok(_) => {
                     is_taken = true;
                     break;
@@ -112,8 +112,8 @@ pub async fn flush(engine: &Arc<Engine>, sender: &Partition) -> Result<bool> {
     }
 }
 
-/// Writes an intent again before it is delivered by who did not write it, so that its writer takes note; `false` if
-/// somebody else has it. Who has the store to itself need not.
+/// Rewrites an intent before another process than its writer delivers it, so that the writer notices; `false` if yet another
+/// process has it. Needless on a store of one's own.
 async fn claim(engine: &Engine, record: &Record) -> Result<bool> {
     if engine.store.sharing() == Sharing::Exclusive {
         return Ok(true);
@@ -121,7 +121,7 @@ async fn claim(engine: &Engine, record: &Record) -> Result<bool> {
     let mut draft = Draft::new(record.key.clone(), record.body.clone());
     draft.place.clone_from(&record.place);
     if let Some(place) = &mut draft.place {
-        place.due_ms = engine.clock.now_ms() + intent::TAKE_OVER_AFTER_MS;
+        place.due_ms = engine.clock.now_ms() + INTENT_TAKE_OVER_MS;
     }
     let replace = Op::Replace(draft, record.version.clone());
     match engine.commit(Commit::new(vec![replace])).await {

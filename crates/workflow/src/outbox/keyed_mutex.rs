@@ -1,4 +1,4 @@
-//! One at a time, by partition.
+//! A mutex for every partition.
 
 use parking_lot::Mutex;
 use perennial_store::Partition;
@@ -10,7 +10,7 @@ use tokio::sync::{Mutex as Gate, OwnedMutexGuard};
 #[derive(Default)]
 pub struct KeyedMutex(Mutex<HashMap<Partition, Arc<Gate<()>>>>);
 
-/// A task's turn; the next one's when it is dropped.
+/// A task's turn; passes to the next task when it is dropped.
 pub struct Turn<'a> {
     keyed_mutex: &'a KeyedMutex,
     partition: Partition,
@@ -36,7 +36,7 @@ impl KeyedMutex {
         self.turn(partition, guard)
     }
 
-    /// A turn, if nobody else has it.
+    /// A turn, if no other task has it.
     pub fn try_enter(&self, partition: &Partition) -> Option<Turn<'_>> {
         let guard = self.gate(partition).try_lock_owned().ok()?;
         Some(self.turn(partition, guard))
@@ -47,7 +47,7 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         drop(self.guard.take());
         let mut gates = self.keyed_mutex.0.lock();
-        // Nobody else can come to hold it meanwhile: that takes the same lock.
+        // No other task can obtain it meanwhile: that takes the same lock.
         if gates
             .get(&self.partition)
             .is_some_and(|gate| Arc::strong_count(gate) == 1)

@@ -1,32 +1,34 @@
 //! The outbox: messages to other instances on stores whose commits end at a partition.
 //!
 //! 1. A turn creates an *intent* in its own commit, `out/<order>` in its own partition.
-//! 2. A courier, started when that commit is durable, creates the message in the target's partition, tells the board and
-//!    removes the intent. The message's id is made of the intent, so a second delivery meets the first.
-//! 3. Who consumes the message leaves a *tombstone* under the same id, unless it knows that the intent is gone and that
-//!    nobody else can be delivering it: then a message that is delivered again would be a new one.
-//! 4. A tombstone goes when its time has come and its intent is gone.
+//! 2. A courier, started when that commit is durable, creates the message in the target's partition, puts it on the board and
+//!    removes the intent. The message's id is derived from the intent, so a second delivery finds the first.
+//! 3. The turn that consumes the message leaves a *tombstone* under the same id, unless its process knows that the intent is
+//!    gone and that no other process can be delivering it: a second delivery must find something.
+//! 4. A tombstone is removed when it has expired and its intent is gone.
 //!
-//! If the process dies in between, whoever finds the intent or the tombstone in the lane `chores` goes on from there.
+//! If the process dies in between, the process that finds the intent or the tombstone in the lane `chores` continues.
 //! Messages of one sender to one target are delivered one after the other, in their order.
 
 mod consume;
 mod courier;
 mod deliver;
+mod intent;
 mod keyed_mutex;
 mod origin;
 
 pub use consume::{await_intents, consumption, removal_op, sweep};
 pub use courier::{dispatch, flush};
-pub use deliver::Intent;
+pub use intent::Intent;
 pub use keyed_mutex::KeyedMutex;
 pub use origin::{Fate, Origin, known, origin};
 
-use crate::chores::{Topic, topic_of};
 use crate::engine::Engine;
 use crate::queued::NewMessage;
-use crate::records::envelope::Envelope;
-use crate::records::{decode_body, intent};
+use crate::records::chore::{Topic, topic_of};
+use crate::records::intent::Body;
+use crate::records::{message, partition};
+use duroxide::providers::WorkItem;
 use parking_lot::Mutex;
 use perennial_store::{Op, Partition, Record, Result};
 use std::collections::{HashMap, VecDeque};
@@ -37,33 +39,33 @@ use tokio::sync::watch;
 /// Intents on their way.
 #[derive(Default)]
 pub struct Outbox {
-    /// What couriers have still to deliver, by sender, in order.
+    /// What couriers still have to deliver, by sender, in order.
     lanes: Mutex<HashMap<Partition, VecDeque<Intent>>>,
-    /// Who delivers for a sender, one at a time.
+    /// Lets one task at a time deliver for a sender.
     keyed_mutex: KeyedMutex,
-    /// How many couriers are on their way.
+    /// How many couriers are running.
     couriers: watch::Sender<usize>,
-    /// Whether the board has been filled and must know of what is delivered.
+    /// Whether delivered messages must be put on the board.
     open: AtomicBool,
 }
 
 impl Outbox {
-    /// The board is about to be filled: what is delivered from now on is posted there.
+    /// From now on delivered messages are put on the board, which is about to be filled.
     pub fn open(&self) {
         self.open.store(true, Ordering::Release);
     }
 
-    /// Whether what is delivered is posted on the board.
+    /// Whether delivered messages are put on the board.
     fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)
     }
 
-    /// Whether a courier is on its way.
+    /// Whether a courier is running.
     pub fn is_busy(&self) -> bool {
         *self.couriers.borrow() > 0
     }
 
-    /// Waits until every courier has come back.
+    /// Waits until no courier is running.
     pub async fn idle(&self) {
         // The sender is borrowed, so it cannot go away meanwhile.
         self.couriers.subscribe().wait_for(|couriers| *couriers == 0).await.ok();
@@ -75,21 +77,36 @@ pub fn is_needed(engine: &Engine) -> bool {
     engine.store.limits().partitions_per_commit < 2
 }
 
-/// The intent that a message must become which `sender` is about to send in one commit with other changes of its own;
-/// `None` if it can be sent as it is.
-pub fn detour(engine: &Engine, sender: &Partition, new_message: &NewMessage, create: &Op) -> Option<(Intent, Op)> {
-    let draft = create.draft()?;
-    if !is_needed(engine) || draft.key.partition == *sender {
-        return None;
-    }
-    let Envelope { item, .. } = decode_body(&draft.key, &draft.body).ok()?;
-    let body = intent::Body {
-        item,
-        target: new_message.instance.to_string(),
-        due_ms: new_message.due_ms,
-        order: new_message.order.0,
+/// How a message leaves its sender.
+pub enum Outgoing {
+    /// It is written with the sender's other changes.
+    Message(NewMessage),
+    /// Only the intent to send it is.
+    Intent(Box<Intent>),
+}
+
+/// Prepares a message that operation `op` of a commit of `sender` sends, and that operation; `None` for items that are not
+/// messages.
+pub fn outgoing(
+    engine: &Engine,
+    sender: &Partition,
+    item: WorkItem,
+    due_ms: u64,
+    op: usize,
+) -> Result<Option<(Outgoing, Op)>> {
+    let target = message::target(&item).filter(|target| is_needed(engine) && partition(target) != *sender);
+    let Some(target) = target.map(str::to_string) else {
+        let direct = NewMessage::new(engine, item, due_ms, op)?;
+        return Ok(direct.map(|(new_message, create)| (Outgoing::Message(new_message), create)));
     };
-    Intent::new(sender, body, new_message.op, engine.clock.now_ms()).ok()
+    let body = Body {
+        item,
+        target,
+        due_ms,
+        order: engine.next_order().0,
+    };
+    let (intent, create) = Intent::new(sender, body, op, engine.clock.now_ms())?;
+    Ok(Some((Outgoing::Intent(Box::new(intent)), create)))
 }
 
 /// Does a due chore of the outbox: delivers an intent that was left behind, or removes a tombstone.

@@ -9,11 +9,11 @@ use tokio::sync::watch;
 /// What is known of an intent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// This process is removing it, and will know in a moment.
+    /// This process is removing it; the outcome will be known in a moment.
     Going,
-    /// It is gone, and nobody can be delivering it.
+    /// It is gone, and no process can be delivering it.
     Gone,
-    /// It may be there, or somebody may still be delivering it.
+    /// It may still exist, or another process may still be delivering it.
     Unknown,
 }
 
@@ -26,7 +26,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// An intent of which so much is known.
+    /// An intent with what is known of it.
     pub fn new(from: IntentRef, fate: Fate) -> Self {
         Self {
             from,
@@ -39,7 +39,7 @@ impl Origin {
         *self.fate.borrow()
     }
 
-    /// More is known.
+    /// Updates what is known.
     pub fn tell(&self, fate: Fate) {
         self.fate.send_replace(fate);
     }
@@ -47,7 +47,7 @@ impl Origin {
 
 /// The intent of a message that was found in the store.
 pub fn origin(engine: &Engine, from: IntentRef) -> Arc<Origin> {
-    // Who has a store to itself delivers every intent that it finds before it looks for messages.
+    // A process that owns its store delivers every intent that it finds before it looks for messages.
     let fate = match engine.store.sharing() {
         Sharing::Exclusive => Fate::Gone,
         Sharing::Shared => Fate::Unknown,

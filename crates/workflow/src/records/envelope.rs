@@ -1,4 +1,4 @@
-//! The envelope around a work item of the runtime, as it stands in a queue.
+//! The envelope around a queued work item of the runtime.
 
 use super::{decode, encode};
 use bytes::Bytes;
@@ -38,7 +38,7 @@ impl IntentRef {
 pub struct Envelope {
     /// The item.
     pub item: WorkItem,
-    /// How often it was handed out before, as far as that was written down.
+    /// How often it was handed out before, as far as that was recorded.
     #[serde(default)]
     pub attempts: u32,
     /// The intent that it came from, if it came through an outbox.
@@ -52,7 +52,7 @@ struct Borrowed<'a> {
     attempts: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<&'a IntentRef>,
-    /// Who has claimed it: it makes the claims of two processes differ, whatever else is the same.
+    /// The process that has claimed it: makes the claims of two processes differ in any case.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<&'a str>,
 }

@@ -1,8 +1,9 @@
 //! The head: the one record that every turn of an instance replaces, and so its fence.
 
+use super::chore::{self, Topic};
 use super::lanes::LaneLayout;
 use super::{encode, execution::Execution, partition};
-use crate::chores::{self, Topic};
+use crate::tuning::PHANTOM_LEASE_LINGER_MS;
 use duroxide::providers::WorkItem;
 use perennial_store::{Draft, Key, Listing, Order, Partition, Place, RecordId, Result};
 use serde::{Deserialize, Serialize};
@@ -12,12 +13,12 @@ use std::sync::Arc;
 /// The kind under which named instances are listed.
 pub const KIND: &str = "instance";
 
-/// A claim on an instance that others can see: only on stores that many processes share.
+/// A lease on an instance that other processes see: only on shared stores.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     /// The process that works on the instance.
     pub owner: Arc<str>,
-    /// Until when; from then on anybody may take over.
+    /// When it ends; from then on any process may take over.
     pub until_ms: u64,
 }
 
@@ -32,7 +33,7 @@ fn is_false(flag: &bool) -> bool {
 /// What is always known of an instance. Small, whatever the instance does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Head {
-    /// The workflow's name; `None` until a turn has told it.
+    /// The workflow's name; `None` until a turn has given it.
     pub name: Option<String>,
     /// The workflow's version.
     pub version: Option<String>,
@@ -52,28 +53,28 @@ pub struct Head {
     pub kv_keys: u64,
     /// How often the custom status was changed.
     pub custom_version: u64,
-    /// The process that committed the last turn, on a store that many share.
+    /// The process that committed the last turn, on a shared store.
     #[serde(rename = "home", default, skip_serializing_if = "Option::is_none")]
     pub last_runner: Option<Arc<str>>,
-    /// Who works on the instance, on such a store.
+    /// The process that works on the instance, on a shared store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Lease>,
-    /// How often its messages were handed out since the last turn was committed, on such a store.
+    /// How often its messages were handed out since the last turn was committed, on a shared store.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub deliveries: u32,
-    /// Whether messages wait for a start where nobody looks, on such a store: who claims the instance must.
+    /// Whether messages wait for a start in the lane `parked`, on a shared store: a claim on the instance must read them.
     #[serde(default, skip_serializing_if = "is_false")]
     pub parked: bool,
-    /// Messages of clients that the last turns consumed, on such a store: a client whose reply was lost looks here.
+    /// Messages of clients that the last turns consumed, on a shared store: a message whose reply was lost is looked up here.
     #[serde(rename = "heard", default, skip_serializing_if = "Vec::is_empty")]
     pub recently_consumed: Vec<String>,
-    /// Set while a claim that rests on a hint holds what may be no instance at all: it goes if its process dies.
+    /// Set while a claim that relies on a hint holds what may not be an instance at all: removed if its process dies.
     #[serde(rename = "stray", default, skip_serializing_if = "Option::is_none")]
     pub phantom: Option<PhantomLease>,
-    /// The message that came with the claim, on such a store, if it is small: it needs no record of its own.
+    /// The message that came with the claim, on a shared store, if it is small: it needs no record of its own.
     #[serde(rename = "enclosed", default, skip_serializing_if = "Option::is_none")]
     pub inline: Option<Arc<InlineMessage>>,
-    /// What is still to be done of the last turn.
+    /// What remains to be done of the last turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Pending>,
     /// The deletion that the instance is part of.
@@ -81,7 +82,7 @@ pub struct Head {
     pub deletion: Option<Deletion>,
 }
 
-/// A message in a head, see [`crate::turn::inline`].
+/// A message in a head, see [`crate::shared::turn`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InlineMessage {
     /// The id that its record would have.
@@ -99,41 +100,38 @@ pub struct Deletion {
     pub by: String,
     /// The instance whose head says whether it is decided.
     pub coordinator: String,
-    /// There, when it is decided: every other instance.
+    /// In the coordinator, when it is decided: every other instance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<String>,
-    /// There: whether it is decided.
+    /// In the coordinator: whether it is decided.
     pub decided: bool,
     /// The order of the chore.
     pub order: u64,
-    /// When others may look after it.
+    /// When another process may finish or cancel it.
     pub due_ms: u64,
 }
 
-/// A claim on an instance that may not be there, see [`crate::turn`].
+/// A lease on an instance that may not exist, see [`crate::shared::turn`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhantomLease {
     /// The order of the chore.
     pub order: u64,
-    /// When others may look after it.
+    /// When another process may remove it.
     pub due_ms: u64,
 }
-
-/// How long after the end of its lease a phantom is looked at.
-const PHANTOM_MS: u64 = 60_000;
 
 /// A turn that is durable and not yet complete: the rest is in its [`super::redo::Redo`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pending {
     /// The turn.
     pub turn: u64,
-    /// How many of the operations that are left have happened.
+    /// How many of the remaining operations have happened.
     pub done: u64,
-    /// How many there are.
+    /// How many remained at first.
     pub total: u64,
     /// The order of the chore.
     pub order: u64,
-    /// When others may finish it.
+    /// When another process may finish it.
     pub due_ms: u64,
 }
 
@@ -178,7 +176,7 @@ impl Head {
         RecordId::of("head")
     }
 
-    /// The state of the instance as people see it: one that continued as new is running.
+    /// The state of the instance for clients: one that continued as new is running.
     pub fn status(&self) -> &str {
         if self.is_terminal() {
             &self.execution.status
@@ -197,20 +195,20 @@ impl Head {
         matches!(self.execution.status.as_str(), "Completed" | "Failed")
     }
 
-    /// Gives the instance to a process.
+    /// Leases the instance to a process.
     pub fn lease_to(&mut self, lease: Lease) {
         if let Some(phantom) = &mut self.phantom {
-            phantom.due_ms = lease.until_ms.saturating_add(PHANTOM_MS);
+            phantom.due_ms = lease.until_ms.saturating_add(PHANTOM_LEASE_LINGER_MS);
         }
         self.lease = Some(lease);
     }
 
-    /// Whether nothing is lost without it: no turn was committed, and nothing waits for one that it knows of.
+    /// Whether the record can be removed without loss: no turn was committed, and nothing that it knows of waits for one.
     pub fn is_nothing(&self) -> bool {
         self.is_blank() && !self.parked && self.deliveries == 0 && self.inline.is_none()
     }
 
-    /// Where the head stands, if there is something to be done: among the chores, or as a message if it has one that nobody
+    /// The place of the head, if anything is to be done: among the chores, or among the messages if it holds one that no process
     /// works on.
     fn place(&self) -> Option<Place> {
         let pending = self.pending.as_ref();
@@ -227,7 +225,7 @@ impl Head {
             });
         }
         let (topic, order, due_ms) = pending.or(deletion).or(phantom)?;
-        Some(chores::place(topic, Order(order), due_ms))
+        Some(chore::place(topic, Order(order), due_ms))
     }
 
     /// The record to write. Only instances that have a name are listed.

@@ -1,14 +1,12 @@
 //! Intents: messages to other instances that are not sent yet, in the sender's partition.
 
+use super::chore::{self, Topic};
 use super::envelope::IntentRef;
 use super::{decode, encode};
-use crate::chores::{self, Topic};
+use crate::tuning::INTENT_TAKE_OVER_MS;
 use duroxide::providers::WorkItem;
 use perennial_store::{Draft, Key, Order, Partition, Record, RecordId, Result};
 use serde::{Deserialize, Serialize};
-
-/// How long the process that wrote an intent has to deliver it before others do.
-pub const TAKE_OVER_AFTER_MS: u64 = 5_000;
 
 /// What an intent says.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -41,7 +39,7 @@ pub fn key(sender: &Partition, order: Order) -> Key {
     Key::new(sender.clone(), root().number(order.0))
 }
 
-/// What its message tells of it.
+/// The reference to it in its message.
 pub fn from(sender: &Partition, order: Order) -> IntentRef {
     IntentRef::of(&key(sender, order))
 }
@@ -56,7 +54,7 @@ impl Body {
             order: self.order,
         })?;
         let order = Order(self.order);
-        let place = chores::place(Topic::Outbox, order, now_ms + TAKE_OVER_AFTER_MS);
+        let place = chore::place(Topic::Outbox, order, now_ms + INTENT_TAKE_OVER_MS);
         Ok(Draft::new(key(sender, order), body).placed(place))
     }
 

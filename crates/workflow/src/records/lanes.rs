@@ -1,4 +1,4 @@
-//! Which lanes messages and activities stand in.
+//! The lanes of messages and activities.
 
 use perennial_store::Lane;
 use std::borrow::Cow;
@@ -8,22 +8,22 @@ use std::sync::Arc;
 pub const TURN: &str = "turn";
 /// The queue of activities, on a store that belongs to one process; its topics are the runtime's tags.
 pub const WORK: &str = "work";
-/// The queue of everything, on a store that many processes share.
+/// The queue of everything, on a shared store.
 pub const READY: &str = "ready";
-/// Messages to instances that do not exist stand here, on such a store, until a start comes for them.
+/// Messages to instances that do not exist wait here, on a shared store, for a start.
 pub const PARKED: Lane = Lane::new("parked");
 
 /// How the lanes are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaneLayout {
-    /// Combined for messages and one for activities.
+    /// One lane for messages and one for activities.
     Split,
-    /// Combined for all, so that one question finds whatever is ready; its topics tell what it is.
+    /// One lane for everything, so that one query finds all ready work; its topics say what it is.
     Combined,
 }
 
 impl LaneLayout {
-    /// Where messages stand.
+    /// The lane of messages.
     pub fn turn(self) -> Lane {
         match self {
             Self::Split => Lane::new(TURN),
@@ -31,7 +31,7 @@ impl LaneLayout {
         }
     }
 
-    /// Where activities with this tag stand.
+    /// The lane of activities with this tag.
     pub fn work(self, tag: Option<&Arc<str>>) -> Lane {
         match self {
             Self::Split => Lane {

@@ -1,7 +1,7 @@
-//! Members, on a store that many processes share: who works on it, and what at.
+//! Members: the processes that work on a shared store, and what they serve.
 
+use super::chore::{self, Topic};
 use super::encode;
-use crate::chores::{self, Topic};
 use perennial_store::{Draft, Key, Order, Partition, RecordId, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -9,18 +9,18 @@ use std::sync::Arc;
 
 const PREFIX: &str = "mem:";
 
-/// A process that works on the store. It lives as long as it writes this again and again.
+/// A process that works on the store, for as long as it keeps rewriting this.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// Its name.
     pub process: Arc<str>,
     /// When it wrote this, by its own clock.
     pub said_ms: u64,
-    /// What it works at.
+    /// What it serves.
     pub serves: Serves,
 }
 
-/// What a process works at.
+/// What a process serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Serves {
     /// All activities, whatever their tags.
@@ -32,7 +32,7 @@ pub struct Serves {
 }
 
 impl Serves {
-    /// Whether it takes what stands in this topic.
+    /// Whether it serves this topic.
     pub fn takes(&self, topic: &str) -> bool {
         self.topics.contains(topic) || (self.any_work && topic != super::lanes::TURN)
     }
@@ -44,9 +44,9 @@ impl Member {
         Key::new(Partition::new(format!("{PREFIX}{process}")), RecordId::of("member"))
     }
 
-    /// The record to write. It always stands among the due chores: whoever looks for those learns of it.
+    /// The record to write. It is always a due chore: every process that queries for those sees it.
     pub fn draft(&self, order: Order) -> Result<Draft> {
-        let place = chores::place(Topic::Members, order, 0);
+        let place = chore::place(Topic::Members, order, 0);
         Ok(Draft::new(Self::key(&self.process), encode(self)?).placed(place))
     }
 }

@@ -10,14 +10,14 @@ pub fn root() -> RecordId {
     RecordId::of("msg")
 }
 
-/// The id of the message that arrived at `order`. Where several processes send, each tags its own: their orders may
-/// be the same.
+/// The id of the message that arrived at `order`. Where several processes send, each adds its own tag: their orders may be
+/// equal.
 pub fn id(order: Order, tag: Option<&str>) -> RecordId {
     let id = root().number(order.0);
     tag.map_or_else(|| id.clone(), |tag| id.text(tag))
 }
 
-/// The order of arrival that the id of a message tells.
+/// The order of arrival in the id of a message.
 pub fn order_of(id: &RecordId) -> Option<Order> {
     let order = id.below(&root())?.split('/').next()?;
     u64::from_str_radix(order, 16).ok().map(Order)
@@ -47,16 +47,16 @@ pub async fn read(store: &dyn Store, instance: &str, id: &RecordId) -> Result<Op
     record.map(|record| Envelope::open(&record)).transpose()
 }
 
-/// The id of a message from an intent. It is made of nothing but the intent, so that whoever delivers the intent again
-/// meets the message that is there already. The tag tells senders apart that have used the same order.
+/// The id of a message from an intent. It is derived from the intent alone, so that a second delivery meets the first. The
+/// tag tells senders apart that have used the same order.
 pub fn id_from(order: Order, from: &IntentRef) -> RecordId {
     let tag = xxhash_rust::xxh3::xxh3_64(from.partition.as_bytes());
     root().number(order.0).number(tag)
 }
 
-/// The instance that a message is for; `None` for items that are not messages.
+/// The instance that a message is for; `None` for items that are not messages. Exhaustive on purpose: a new kind of item must
+/// be given a target here.
 pub fn target(item: &WorkItem) -> Option<&str> {
-    #[allow(unreachable_patterns)]
     match item {
         WorkItem::StartOrchestration { instance, .. }
         | WorkItem::ActivityCompleted { instance, .. }
@@ -70,8 +70,6 @@ pub fn target(item: &WorkItem) -> Option<&str> {
             Some(parent_instance)
         }
         WorkItem::ActivityExecute { .. } => None,
-        // A variant that only exists with a feature of the runtime that we do not enable.
-        _ => None,
     }
 }
 
@@ -83,7 +81,7 @@ pub fn due_ms(item: &WorkItem) -> u64 {
     }
 }
 
-/// Whether a message brings an instance into being.
+/// Whether a message starts an instance.
 pub fn starts(item: &WorkItem) -> bool {
     matches!(
         item,

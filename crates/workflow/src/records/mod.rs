@@ -7,15 +7,16 @@
 //! | `exec/<execution>` | [`execution::Ended`] | when an execution ends or is followed by another |
 //! | `kv/<key>` | [`kv::Entry`] | when a turn changes the key |
 //! | `status` | [`custom_status::CustomStatus`] | when a turn changes it |
-//! | `msg/<order>` | [`envelope::Envelope`] in a queue | by whoever sends the instance a message |
-//! | `msg/<order>/<tag>` | the same, from another instance's outbox; when consumed perhaps [`tomb::Tomb`] in lane `chores` | by who delivers the intent |
+//! | `msg/<order>` | [`envelope::Envelope`] in a queue | by the sender of the message |
+//! | `msg/<order>/<tag>` | the same, from another instance's outbox; when consumed perhaps [`tomb::Tomb`] in lane `chores` | by the delivery of the intent |
 //! | `out/<order>` | [`intent::Body`] in lane `chores` | by a turn that sends a message to another partition |
 //! | `redo/<turn>` | [`redo::Redo`]: what is left to do | by a turn that is larger than a commit |
 //! | `work/<execution>/<activity>/<order>` | [`envelope::Envelope`] in a queue | by the turn that schedules the activity |
 //!
-//! On a store that many processes share, ids of queued records end in the name of the process that made them, and
-//! sessions and processes have partitions of their own, see [`session`] and [`member`].
+//! On a shared store, ids of queued records end in the name of the process that made them, and sessions and processes have
+//! partitions of their own, see [`session`] and [`member`].
 
+pub mod chore;
 pub mod custom_status;
 pub mod envelope;
 pub mod execution;

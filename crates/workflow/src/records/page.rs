@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct Page {
     /// The events, as the runtime gave them.
     pub events: Vec<Event>,
-    /// The process that committed the turn, where many share the store: two that made the same turn would write the same.
+    /// The process that committed the turn, on a shared store: otherwise two processes that made the same turn would write equal records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
 }

@@ -12,7 +12,7 @@ pub struct Redo {
     ops: Vec<Step>,
 }
 
-/// An operation without a condition: what it rests on is the head.
+/// An operation without a condition of its own: it is fenced by the head.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Step {
     Put {
@@ -47,7 +47,7 @@ struct Attributes {
 }
 
 impl Redo {
-    /// Takes operations over that have no condition but that a record does not exist yet.
+    /// Records operations that have no condition but that a record does not exist yet.
     pub fn new(ops: &[Op]) -> Result<Self> {
         let ops = ops.iter().map(Step::of).collect::<Result<_>>()?;
         Ok(Self { ops })

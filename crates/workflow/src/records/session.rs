@@ -1,17 +1,15 @@
-//! Sessions, on a store that many processes share: who may run the activities of a session.
+//! Sessions on a shared store: which worker may run the activities of a session.
 
+use super::chore::{self, Topic};
 use super::encode;
-use crate::chores::{self, Topic};
+use crate::tuning::SESSION_LINGER_MS;
 use perennial_store::{Draft, Key, Order, Partition, RecordId, Result};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 const PREFIX: &str = "ses:";
 
-/// How long after its end a session is looked at, to be removed.
-const LINGER_MS: u64 = 60_000;
-
-/// Who holds a session, until when.
+/// A worker's hold on a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Session {
     /// The worker.
@@ -28,9 +26,9 @@ impl Session {
         Key::new(Partition::new(format!("{PREFIX}{session}")), RecordId::of("session"))
     }
 
-    /// The record to write. It stands among the chores, so that one whose worker is gone does not stay.
+    /// The record to write. It is a chore, so that a session whose worker is gone is removed.
     pub fn draft(&self, session: &str, order: Order) -> Result<Draft> {
-        let place = chores::place(Topic::Sessions, order, self.until_ms.saturating_add(LINGER_MS));
+        let place = chore::place(Topic::Sessions, order, self.until_ms.saturating_add(SESSION_LINGER_MS));
         Ok(Draft::new(Self::key(session), encode(self)?).placed(place))
     }
 }

@@ -1,13 +1,11 @@
 //! Tombstones: what is left of a message from an outbox, so that its intent is not delivered twice.
 
+use super::chore::{self, Topic};
 use super::envelope::IntentRef;
 use super::{decode, encode};
-use crate::chores::{self, Topic};
+use crate::tuning::TOMBSTONE_MS;
 use perennial_store::{Draft, Key, Order, Record, Result};
 use serde::{Deserialize, Serialize};
-
-/// How long a tombstone stays: longer than anybody can take to deliver an intent that they have read.
-pub const STAYS_MS: u64 = 3_600_000;
 
 /// What is left of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +17,7 @@ pub struct Tomb {
 impl Tomb {
     /// The record to write in the place of the message at `key`.
     pub fn draft(&self, key: Key, order: Order, now_ms: u64) -> Result<Draft> {
-        let place = chores::place(Topic::Tombs, order, now_ms + STAYS_MS);
+        let place = chore::place(Topic::Tombs, order, now_ms + TOMBSTONE_MS);
         Ok(Draft::new(key, encode(self)?).placed(place))
     }
 
@@ -31,5 +29,5 @@ impl Tomb {
 
 /// Whether a record is a tombstone, also if it was read without its body.
 pub fn is_tomb(record: &Record) -> bool {
-    chores::topic_of(record) == Some(Topic::Tombs)
+    chore::topic_of(record) == Some(Topic::Tombs)
 }

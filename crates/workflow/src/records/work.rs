@@ -53,12 +53,12 @@ fn number(id: &RecordId, at: usize) -> Option<u64> {
     u64::from_str_radix(number, 16).ok()
 }
 
-/// Which activity of its execution it is, as the id of its record tells.
+/// The activity within its execution, from the id of its record.
 pub fn activity_of(id: &RecordId) -> Option<u64> {
     number(id, 1)
 }
 
-/// The order of arrival that the id of an activity's record tells.
+/// The order of arrival, from the id of an activity's record.
 pub fn order_of(id: &RecordId) -> Option<Order> {
     number(id, 2).map(Order)
 }
@@ -73,7 +73,7 @@ pub fn of_activity(execution: u64, activity: u64) -> RecordId {
     of_execution(execution).number(activity)
 }
 
-/// Where the activity that arrived at `order` is. Where several processes queue, each tags its own.
+/// Where the activity that arrived at `order` is. Where several processes queue, each adds its own tag.
 pub fn key(activity: &Activity, order: Order, tag: Option<&str>) -> Key {
     let id = of_activity(activity.execution, activity.id).number(order.0);
     let id = tag.map_or_else(|| id.clone(), |tag| id.text(tag));

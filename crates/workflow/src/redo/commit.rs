@@ -1,13 +1,14 @@
 //! The first commit of a turn, which is all of it if it fits.
 
-use super::{Rest, TAKE_OVER_AFTER_MS};
+use super::Rest;
 use crate::engine::Engine;
 use crate::records::head::{Head, Pending};
 use crate::records::redo::Redo;
+use crate::tuning::REDO_TAKE_OVER_MS;
 use perennial_store::{Commit, Committed, Op, Result};
 use tracing::warn;
 
-/// What became of a turn that is durable.
+/// The outcome of a turn that is durable.
 pub enum Outcome {
     /// Everything is stored.
     Done(Committed),
@@ -35,7 +36,7 @@ pub async fn commit(engine: &Engine, head: &Head, commit: Commit) -> Result<Outc
     }
 }
 
-/// Parts what fits into the first commit from the rest.
+/// Separates what fits into the first commit from the rest.
 fn stage(engine: &Engine, head: &Head, mut commit: Commit, limit: usize) -> Result<(Commit, Rest)> {
     // The last place is for the record of the rest.
     let rest = commit.ops.split_off(limit - 1);
@@ -44,7 +45,7 @@ fn stage(engine: &Engine, head: &Head, mut commit: Commit, limit: usize) -> Resu
         done: 0,
         total: rest.len() as u64,
         order: engine.next_order().0,
-        due_ms: engine.clock.now_ms() + TAKE_OVER_AFTER_MS,
+        due_ms: engine.clock.now_ms() + REDO_TAKE_OVER_MS,
     };
     let head = Head {
         pending: Some(pending),

@@ -2,11 +2,11 @@
 //!
 //! The first commit has what fits, and a record of all the rest. It makes the turn durable: the head says what is
 //! *pending*. Then the rest is *rolled forward*, a commit at a time, each of which replaces the head and is fenced by
-//! its version: nothing happens twice, and nothing that is old happens over what is new. The last one removes the
-//! record and the mark.
+//! its version: nothing happens twice, and nothing old overwrites anything new. The last commit removes the record and
+//! the mark.
 //!
-//! Whoever meets a head with something pending finishes it first, see [`finish`]; if nobody does, the lane `chores`
-//! tells of it.
+//! A process that reads a head with something pending finishes it first, see [`finish`]; if none does, the lane `chores`
+//! brings it up.
 
 mod commit;
 mod roll;
@@ -19,27 +19,21 @@ use crate::mutation::mutant;
 use crate::records::decode;
 use crate::records::head::Head;
 use crate::records::redo::Redo;
+use crate::tuning::FIRST_COMMIT_ROOM;
 use perennial_store::{Error, Limits, Partition, Result};
 
-/// How long the process that committed a turn has to roll it forward before others do.
-const TAKE_OVER_AFTER_MS: u64 = 5_000;
-
-/// What a turn's first commit holds beside the messages that it consumes: the head, the record of the rest, and some room
-/// for what else it must not do without.
-const ROOM: usize = 8;
-
-/// How many messages a turn may consume, so that all of them go with its first commit.
+/// How many messages a turn may consume, so that its first commit can remove all of them.
 pub fn messages_per_turn(ops_per_commit: usize) -> usize {
-    ops_per_commit.saturating_sub(ROOM).max(1)
+    ops_per_commit.saturating_sub(FIRST_COMMIT_ROOM).max(1)
 }
 
 /// Refuses a store whose commits are too small to be of use.
 pub fn check_limits(limits: &Limits) -> Result<()> {
-    if limits.ops_per_commit > ROOM {
+    if limits.ops_per_commit > FIRST_COMMIT_ROOM {
         return Ok(());
     }
     let why = format!(
-        "the workflow engine needs more than {ROOM} operations in a commit, and this store has {}",
+        "the workflow engine needs more than {FIRST_COMMIT_ROOM} operations in a commit, and this store has {}",
         limits.ops_per_commit
     );
     Err(Error::Invalid(why))
@@ -58,7 +52,7 @@ pub async fn finish(engine: &Engine, partition: &Partition) -> Result<()> {
             return Ok(());
         };
         let Some(left) = engine.store.get(&Redo::key(partition, pending.turn)).await? else {
-            // Somebody else has finished it since the head was read, or it is lost.
+            // Another process has finished it since the head was read, or it is lost.
             if engine.store.get(&key).await?.map(|record| record.version) != Some(record.version) {
                 continue;
             }

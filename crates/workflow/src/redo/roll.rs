@@ -1,9 +1,10 @@
 //! Rolling forward.
 
-use crate::engine::{BREATHER, Engine};
+use crate::engine::Engine;
 use crate::records::decode;
 use crate::records::head::Head;
 use crate::records::redo::Redo;
+use crate::tuning::FAILURE_PAUSE;
 use perennial_store::{Commit, Committed, Draft, Error, Op, Partition, Result, Version};
 use tracing::warn;
 
@@ -19,7 +20,7 @@ pub struct Rest {
     versions: Vec<Option<Version>>,
     /// Where in `versions` the rest begins.
     first: usize,
-    /// Whether somebody else did some of it, so that not all versions are known.
+    /// Whether another process did some of it, so that not all versions are known.
     helped: bool,
 }
 
@@ -38,7 +39,7 @@ impl Rest {
         }
     }
 
-    /// A turn that was found, whoever committed it.
+    /// A turn that was found, committed by any process.
     pub fn found(partition: &Partition, head: Head, version: Version, ops: Vec<Op>) -> Self {
         let done = head.pending.as_ref().map_or(0, |pending| pending.done);
         let mut rest = Self::staged(partition, head, ops);
@@ -71,7 +72,7 @@ impl Rest {
                 return Ok(());
             };
             let Some(version) = self.version.clone() else {
-                // Somebody has written over the head before the lost reply to the last commit was resolved.
+                // Another process has overwritten the head before the lost reply to the last commit was resolved.
                 self.look_again(engine, pending.turn).await?;
                 match self.version {
                     // The instance is gone, and the rest with it.
@@ -111,7 +112,7 @@ impl Rest {
         }
     }
 
-    /// Somebody else has rolled on.
+    /// Another process has rolled on.
     async fn look_again(&mut self, engine: &Engine, turn: u64) -> Result<()> {
         self.helped = true;
         let found = engine.store.get(&Head::key_in(self.partition.clone())).await?;
@@ -126,7 +127,7 @@ impl Rest {
                 self.version = Some(record.version);
                 self.head = head;
             }
-            // It is complete. If anything has happened since, a claim perhaps, what this process knows is old.
+            // It is complete. If anything has happened since, perhaps a claim, what this process knows is old.
             _ => {
                 self.head.pending = None;
                 self.version = (head == self.head).then_some(record.version);
@@ -135,8 +136,8 @@ impl Rest {
         Ok(())
     }
 
-    /// Makes the rest happen, however long the store fails, and tells what everybody's commits have written; `None` if
-    /// the store was let go of.
+    /// Completes the rest, however long the store fails, and returns what all commits have written; `None` if the store was
+    /// closed.
     pub async fn roll_on(mut self, engine: &Engine) -> Option<Committed> {
         loop {
             let outcome = {
@@ -154,12 +155,12 @@ impl Rest {
             if engine.is_closed() {
                 return None;
             }
-            engine.clock.sleep(BREATHER).await;
+            engine.clock.sleep(FAILURE_PAUSE).await;
         }
     }
 
-    /// Reads the versions of what somebody else wrote. What is gone again was consumed by who saw it first, and what has
-    /// changed since is claimed by others, or was: neither is this turn's any more.
+    /// Reads the versions of records that another process wrote. A record that is gone again was consumed, and one that has
+    /// changed was claimed: neither belongs to this turn any more.
     async fn find_versions(&mut self, engine: &Engine) -> Result<()> {
         if !self.helped {
             return Ok(());
@@ -174,7 +175,7 @@ impl Rest {
             .collect();
         for (at, draft) in unknown {
             let found = engine.store.get(&draft.key).await?;
-            // Whoever rolled forward wrote it with a commit of its own.
+            // The process that rolled forward wrote it with a commit of its own.
             let found = found.filter(|record| draft.is_stored_alike(record));
             if let Some(slot) = self.versions.get_mut(at) {
                 *slot = found.map(|record| record.version);
@@ -193,7 +194,7 @@ impl Rest {
     }
 }
 
-/// What rests on the head alone: whoever rolls forward again must not fail by what is there already.
+/// Makes an operation depend on the head alone: rolling forward again must not fail because a record exists already.
 fn without_condition(op: &Op) -> Op {
     match op {
         Op::Create(draft) => Op::Put(draft.clone()),

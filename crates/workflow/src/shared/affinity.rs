@@ -2,9 +2,7 @@
 
 use super::Shared;
 use crate::engine::Engine;
-
-/// How long after a turn its process polls so often that it is worth waiting for.
-const RECENT_MS: u64 = 2_000;
+use crate::tuning::RECENT_TURN_MS;
 
 /// Which process an instance is best served by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +22,7 @@ pub fn affinity_of(engine: &Engine, shared: &Shared, instance: &str) -> Affinity
         return Affinity::Nowhere;
     };
     let now_ms = engine.clock.now_ms();
-    let recent = head.updated_ms.saturating_add(RECENT_MS) > now_ms;
+    let recent = head.updated_ms.saturating_add(RECENT_TURN_MS) > now_ms;
     match &head.last_runner {
         Some(runner) if *runner == shared.owner => Affinity::Here,
         Some(runner) if recent && shared.members.takes_turns(runner, now_ms) => Affinity::Elsewhere,

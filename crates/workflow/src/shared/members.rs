@@ -13,24 +13,12 @@ pub use announce::{announce, leave, meet};
 use crate::mutation::mutant;
 use crate::records::lanes;
 use crate::records::member::{Member, Serves};
+use crate::tuning::{DEFER_BACKLOG_MS, DEFER_MS, DEFER_TO_MOST, MEMBER_LIFE_MS, SIGHT_MS, SIGHTS_MOST};
 use parking_lot::Mutex;
 use perennial_store::{Key, Order, Record, Slot, Version};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
-
-/// How long a process counts as alive after its last announcement: longer than two of them are apart.
-const LIFE_MS: u64 = 75_000;
-/// How long this process defers to each of those that are preferred to it.
-pub const DEFER_MS: u64 = 200;
-/// To how many of them at most.
-const MOST: u64 = 3;
-/// How long it defers while there is more to do than one poll returns.
-const BACKLOG_MS: u64 = 5_000;
-/// How many records that others are preferred for are remembered before the oldest are forgotten.
-const SIGHTS: usize = 4_096;
-/// For how long.
-const SIGHT_MS: u64 = 60_000;
 
 /// The processes that work on the store.
 #[derive(Default)]
@@ -64,7 +52,7 @@ struct Other {
 impl Other {
     /// Whether it counts as alive.
     fn lives(&self, now_ms: u64) -> bool {
-        now_ms < self.since_ms.saturating_add(LIFE_MS)
+        now_ms < self.since_ms.saturating_add(MEMBER_LIFE_MS)
     }
 }
 
@@ -126,18 +114,22 @@ impl Members {
             return None;
         }
         mutant!(LeaveToOwners, return Some(u64::MAX));
-        if state.sights.len() >= SIGHTS {
+        if state.sights.len() >= SIGHTS_MOST {
             state
                 .sights
                 .retain(|_, seen_ms| now_ms.saturating_sub(*seen_ms) < SIGHT_MS);
         }
-        if state.sights.len() >= SIGHTS {
+        if state.sights.len() >= SIGHTS_MOST {
             state.sights.clear();
         }
         let seen_ms = state.sights.entry(record.key.clone()).or_insert(now_ms);
         // A clock that is put back does not make the wait longer.
         *seen_ms = (*seen_ms).min(now_ms);
-        let defer_ms = if backlog { BACKLOG_MS } else { rank.min(MOST) * DEFER_MS };
+        let defer_ms = if backlog {
+            DEFER_BACKLOG_MS
+        } else {
+            rank.min(DEFER_TO_MOST) * DEFER_MS
+        };
         let until_ms = *seen_ms + defer_ms;
         (until_ms > now_ms).then_some(until_ms)
     }

@@ -33,15 +33,12 @@ use crate::records::head::Lease;
 use crate::records::lanes;
 use crate::records::work::Activity;
 use crate::settings::Settings;
+use crate::tuning::LEASE_SLACK;
 use perennial_store::{Error, Order, Result, Stamps};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-/// How much longer a lease lasts for other processes than for its holder: what is claimed before it is handed out may wait
-/// that long.
-const SLACK: Duration = Duration::from_secs(1);
 
 /// What an engine keeps for a store that it shares.
 pub struct Shared {
@@ -126,7 +123,7 @@ impl Shared {
 
 /// When a lease taken now ends for other processes, if it may be handed out for `lock` a little later.
 pub fn until(now_ms: u64, lock: Duration) -> u64 {
-    later(later(now_ms, lock), SLACK.min(lock / 4))
+    later(later(now_ms, lock), LEASE_SLACK.min(lock / 4))
 }
 
 /// Whether a lease that ends for other processes at `until_ms` can still be handed out for `lock`.

@@ -1,6 +1,5 @@
 //! One poll of the store for work, and what becomes of its result.
 
-use super::poller::BUSY_MS;
 use crate::board::{Body, Covered, Hint, MessageKind, QueuedActivity, QueuedMessage};
 use crate::engine::Engine;
 use crate::outbox::{Fate, Origin};
@@ -11,16 +10,12 @@ use crate::records::{decode, instance_of, lanes, message};
 use crate::recover;
 use crate::shared::turn::set_free;
 use crate::shared::{Affinity, Shared, affinity_of};
+use crate::tuning::{POLL_BUSY_MS, POLL_ENOUGH, POLL_PAGE};
 use perennial_store::{DueQuery, Error, Key, Lane, Order, Place, Record, Result, Topics};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-/// Records per poll.
-const PAGE: usize = 64;
-/// How much may be known before no more is polled for.
-const ENOUGH: usize = 2_048;
 
 /// What a poll brought.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,7 +42,7 @@ impl Found {
     pub fn next_poll(&self, wait: Duration, now_ms: u64) -> Duration {
         let again = self
             .again_ms
-            .map(|again_ms| again_ms.saturating_sub(now_ms).max(BUSY_MS));
+            .map(|again_ms| again_ms.saturating_sub(now_ms).max(POLL_BUSY_MS));
         again.map_or(wait, |again_ms| wait.min(Duration::from_millis(again_ms)))
     }
 }
@@ -55,7 +50,7 @@ impl Found {
 /// Queries the store for work and puts it on the board. What it does not return any more is taken off.
 pub async fn poll(engine: &Arc<Engine>, shared: &Shared, topics: Topics, turns: bool) -> Result<Found> {
     let mut found = Found::default();
-    if engine.board.lock().0.known() > ENOUGH {
+    if engine.board.lock().0.known() > POLL_ENOUGH {
         return Ok(found);
     }
     let after = *shared.poller.cursor.lock();
@@ -69,7 +64,7 @@ pub async fn poll(engine: &Arc<Engine>, shared: &Shared, topics: Topics, turns: 
     let query = DueQuery {
         topics: topics.clone(),
         after,
-        ..DueQuery::new(&Lane::new(lanes::READY), until_ms, PAGE)
+        ..DueQuery::new(&Lane::new(lanes::READY), until_ms, POLL_PAGE)
     };
     let page = engine.parts.due_inline(&query).await?;
     shared.poller.polled_ms.store(until_ms, Ordering::Relaxed);
@@ -99,7 +94,7 @@ fn forget_missing(engine: &Engine, mut hints: Vec<Hint>, returned: &[Record], en
 
 /// What a record that is due is to this process.
 enum Due {
-    /// A head whose message nobody works on.
+    /// A head with a message that no process works on.
     InlineMessage,
     /// Known already, or not wanted.
     Unwanted,
@@ -136,7 +131,7 @@ fn classify(engine: &Engine, shared: &Shared, record: &Record, order: Order, tur
     }
 }
 
-/// Puts a queued record on the board; one that cannot be read is set aside, in nobody's way.
+/// Puts a queued record on the board; one that cannot be read is set aside, where it blocks nothing.
 async fn ingest(engine: &Arc<Engine>, shared: &Shared, record: Record, turns: bool, found: &mut Found) -> Result<()> {
     let Some(place) = record.place.clone() else {
         return Ok(());
@@ -198,7 +193,7 @@ fn is_message(record: &Record) -> bool {
     record.key.id.below(&message::root()).is_some()
 }
 
-/// A message in a head that nobody works on any more gets a record; the next poll returns that one.
+/// A message in a head that no process works on any more gets a record; the next poll returns that one.
 async fn free_inline(engine: &Engine, record: Record, place: Place) -> Result<bool> {
     let Some(record) = with_body(engine, record).await? else {
         return Ok(false);

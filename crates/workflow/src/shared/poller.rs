@@ -8,6 +8,10 @@ use crate::lazy_task::LazyTask;
 use crate::records::lanes::{self, work_topic};
 use crate::records::member::Serves;
 use crate::shared::{Shared, members};
+use crate::tuning::{
+    CHORES_EVERY_MS, CHORES_FIRST_MS, CHORES_SECOND_MS, POLL_ASLEEP_MS, POLL_BUSY_MS, POLL_FALL_ASLEEP_MS,
+    POLL_FRESH_MS, POLL_IDLE_MS, POLL_PAGES_AHEAD,
+};
 use duroxide::providers::TagFilter;
 use parking_lot::Mutex;
 use perennial_store::{Order, Result, Topics};
@@ -15,26 +19,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tracing::warn;
-
-/// The shortest time between two polls: while other processes bring work.
-pub const BUSY_MS: u64 = 25;
-/// The longest, at first: when none brings any.
-const IDLE_MS: u64 = 1_050;
-/// The longest, when none has brought any for a while.
-const ASLEEP_MS: u64 = 4_600;
-/// After how long without work.
-const FALL_ASLEEP_MS: u64 = 45_000;
-/// Pages fetched ahead to preserve the order of arrival.
-const AHEAD: usize = 4;
-/// How old a poll may be for an activity to be taken that another process is preferred for.
-const FRESH_MS: u64 = 50;
-/// How often chores are looked for.
-const CHORES_MS: u64 = 15_000;
-/// When they are first looked for: soon after the chores of a process that died just before are due; and how far this is
-/// spread, so that processes that start together do not all look at once.
-const FIRST_CHORES_MS: (u64, u64) = (5_500, 1_000);
-/// When they are looked for again: processes that started together have all announced themselves by then.
-const SECOND_CHORES_MS: u64 = 1_500;
 
 /// What polls the store for work.
 #[derive(Default)]
@@ -107,15 +91,15 @@ struct Cadence {
 impl Cadence {
     /// Whether no process brings work, but not for so long that polls are rare.
     fn is_idle(&self) -> bool {
-        self.wait_ms == IDLE_MS
+        self.wait_ms == POLL_IDLE_MS
     }
 
     fn next(&mut self, news: bool, now_ms: u64) -> Duration {
         if news {
-            (self.wait_ms, self.since_ms) = (BUSY_MS, now_ms);
+            (self.wait_ms, self.since_ms) = (POLL_BUSY_MS, now_ms);
         } else {
-            let asleep = now_ms.saturating_sub(self.since_ms) > FALL_ASLEEP_MS;
-            self.wait_ms = (self.wait_ms * 3 / 2).min(if asleep { ASLEEP_MS } else { IDLE_MS });
+            let asleep = now_ms.saturating_sub(self.since_ms) > POLL_FALL_ASLEEP_MS;
+            self.wait_ms = (self.wait_ms * 3 / 2).min(if asleep { POLL_ASLEEP_MS } else { POLL_IDLE_MS });
         }
         Duration::from_millis(self.wait_ms)
     }
@@ -136,7 +120,7 @@ impl ChoreRounds {
         engine.board.lock().0.forget_unwanted();
         let outcome = announce_or_run(engine, shared, leisurely).await;
         if !matches!(outcome, Ok(Round::Announced)) {
-            self.next_ms = now_ms + std::mem::replace(&mut self.wait_ms, CHORES_MS);
+            self.next_ms = now_ms + std::mem::replace(&mut self.wait_ms, CHORES_EVERY_MS);
         }
         if let Err(error) = outcome {
             warn!(%error, "chores are put off");
@@ -172,15 +156,15 @@ struct Watch {
 
 impl Watch {
     fn new(now_ms: u64, seed: u64) -> Self {
-        let (soon_ms, spread_ms) = FIRST_CHORES_MS;
+        let (soon_ms, spread_ms) = CHORES_FIRST_MS;
         Self {
             cadence: Cadence {
-                wait_ms: BUSY_MS,
+                wait_ms: POLL_BUSY_MS,
                 since_ms: now_ms,
             },
             chores: ChoreRounds {
                 next_ms: now_ms + soon_ms + seed % spread_ms,
-                wait_ms: SECOND_CHORES_MS,
+                wait_ms: CHORES_SECOND_MS,
             },
         }
     }
@@ -252,7 +236,7 @@ fn wanted(engine: &Engine, shared: &Shared) -> Option<(Topics, bool)> {
 
 /// Polls on while what this process knows of came later than what it has not seen yet.
 async fn poll_ahead(engine: &Arc<Engine>, shared: &Shared, want: &Want) {
-    for _ in 0..AHEAD {
+    for _ in 0..POLL_PAGES_AHEAD {
         let Some(seen) = *shared.poller.cursor.lock() else {
             return;
         };
@@ -287,7 +271,7 @@ pub async fn refresh_foreign(engine: &Arc<Engine>, shared: &Shared, want: &WorkW
     }
     let _refreshing = shared.poller.refreshing.lock().await;
     let polled_ms = shared.poller.polled_ms.load(Ordering::Relaxed);
-    if engine.clock.now_ms().abs_diff(polled_ms) > FRESH_MS && is_foreign() {
+    if engine.clock.now_ms().abs_diff(polled_ms) > POLL_FRESH_MS && is_foreign() {
         // If the poll fails, what is known here is taken.
         poll_now(engine, shared, &Want::Work(want.clone())).await;
     }

@@ -1,8 +1,9 @@
 //! Renewing leases in the store.
 
 use crate::board::ClaimId;
-use crate::engine::{BREATHER, Engine};
+use crate::engine::Engine;
 use crate::error::{dead_token, from_store};
+use crate::tuning::FAILURE_PAUSE;
 use duroxide::providers::ProviderError;
 use perennial_store::Result as Stored;
 use std::future::Future;
@@ -32,7 +33,7 @@ where
                 match extend(Arc::clone(&engine), id, now_ms).await {
                     Ok(true) => return Ok(now_ms),
                     Ok(false) => return Err(dead_token(operation)),
-                    Err(error) if error.is_transient() => engine.clock.sleep(BREATHER).await,
+                    Err(error) if error.is_transient() => engine.clock.sleep(FAILURE_PAUSE).await,
                     Err(error) => return Err(from_store(operation, &error)),
                 }
             }

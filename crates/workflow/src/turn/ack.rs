@@ -1,7 +1,7 @@
 //! Finishing a turn: one commit, fenced by the version of the instance's head.
 
 use super::plan::{DuplicateEvent, Plan, TurnContext, check_events, plan};
-use crate::board::{Arriving, ClaimId, Inner, Pin, Reservation, Subject};
+use crate::board::{ClaimId, Inner, Mark, Pin, Reservation, Subject};
 use crate::engine::Engine;
 use crate::error::{dead_token, from_store};
 use crate::instance::{self, Snapshot};
@@ -112,6 +112,11 @@ fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<TurnContext> {
         return None;
     };
     claim.committing = mutant!(SkipFence, false, true);
+    // Where there is no head, nothing fences the turn: the deletion that took the head may have taken the messages, too.
+    if snapshot.head.is_none() && board.is_deleting(&instance) {
+        board.end_commit(id, now_ms);
+        return None;
+    }
     let mut cancelled = Vec::new();
     for (instance, execution, activity) in &turn.cancelled {
         mutant!(IgnoreCancelled, break);
@@ -156,7 +161,7 @@ async fn finish(engine: &Arc<Engine>, id: ClaimId, mut context: TurnContext, tur
 }
 
 /// A turn that is durable, and the messages that it sends until the board knows of them.
-type Done = (Plan, Outcome, Arriving);
+type Done = (Plan, Outcome, Mark);
 
 async fn commit(engine: &Engine, context: &mut TurnContext, turn: Turn) -> Result<Done, ProviderError> {
     let failed = |e: Error| from_store(OPERATION, &e);

@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::instance::History;
 use crate::mutation::mutant;
 use crate::names;
-use crate::outbox::{self, Intent};
+use crate::outbox::{self, Intent, Outgoing};
 use crate::queued::{NewActivity, NewMessage};
 use crate::records::custom_status::CustomStatus;
 use crate::records::execution::{Ended, Execution};
@@ -115,7 +115,7 @@ impl<'a> CommitBuilder<'a> {
         Ok(())
     }
 
-    /// A turn that tells both name and version names the instance; its parent is told only once.
+    /// A turn that gives both name and version names the instance; its parent is taken only once.
     pub fn identify(&mut self, turn: &Turn) {
         let head = &mut self.head;
         if let (Some(name), Some(version)) = (&turn.name, &turn.version) {
@@ -281,18 +281,12 @@ impl<'a> CommitBuilder<'a> {
         for item in items {
             let due_ms = message::due_ms(&item);
             let item = names::possible(&self.engine.store.limits(), item)?;
-            let Some((new_message, create)) = NewMessage::new(self.engine, item, due_ms, self.ops.len())? else {
-                continue;
-            };
-            match outbox::detour(self.engine, &self.partition, &new_message, &create) {
-                Some((intent, create)) => {
-                    self.ops.push(create);
-                    self.intents.push(intent);
-                }
-                None => {
-                    self.ops.push(create);
-                    self.new_messages.push(new_message);
-                }
+            let sent = outbox::outgoing(self.engine, &self.partition, item, due_ms, self.ops.len())?;
+            let Some((outgoing, create)) = sent else { continue };
+            self.ops.push(create);
+            match outgoing {
+                Outgoing::Intent(intent) => self.intents.push(*intent),
+                Outgoing::Message(new_message) => self.new_messages.push(new_message),
             }
         }
         Ok(())

@@ -7,6 +7,7 @@ use crate::instance::Snapshot;
 use crate::long_poll::{Fetch, long_poll};
 use crate::mutation::mutant;
 use crate::redo::messages_per_turn;
+use crate::tuning::DELIVERY_WAIT;
 use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, ProviderError, WorkItem};
 use perennial_store::{Error, Order};
@@ -14,9 +15,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::{error, trace};
-
-/// How long a fetch that does not wait for new work still waits for messages on their way from other instances.
-const DELIVERY: Duration = Duration::from_secs(1);
 
 /// A turn as the runtime takes it: the item, the token, and how often it was handed out.
 pub type Fetched = (OrchestrationItem, String, u32);
@@ -56,7 +54,7 @@ impl Fetch for Dispatcher {
         }
         tokio::select! {
             () = engine.outbox.idle() => {}
-            () = engine.clock.sleep(DELIVERY) => {}
+            () = engine.clock.sleep(DELIVERY_WAIT) => {}
         }
         true
     }
@@ -206,17 +204,17 @@ fn take(
 /// Hands out a turn that was read. `None` if there is none, or something of it cannot be read.
 pub fn hand_out(
     engine: &Engine,
-    mut taken: ClaimGuard,
+    mut guard: ClaimGuard,
     prepared: Result<Option<Prepared>, Error>,
     window: &Window,
     lock: Duration,
 ) -> Result<Option<Fetched>, Error> {
     match prepared {
-        Ok(Some(prepared)) => Ok(start_lease(engine, taken, prepared, window, lock)),
+        Ok(Some(prepared)) => Ok(start_lease(engine, guard, prepared, window, lock)),
         Ok(None) => Ok(None),
         Err(Error::Corrupt(why)) => {
-            error!(instance = %taken.instance, why, "something of an instance cannot be read: it is set aside");
-            taken.set_aside(Aside::Damaged);
+            error!(instance = %guard.instance, why, "something of an instance cannot be read: it is set aside");
+            guard.set_aside(Aside::Damaged);
             Ok(None)
         }
         Err(other) => Err(other),
@@ -225,32 +223,32 @@ pub fn hand_out(
 
 fn start_lease(
     engine: &Engine,
-    mut taken: ClaimGuard,
+    mut guard: ClaimGuard,
     prepared: Prepared,
     window: &Window,
     lock: Duration,
 ) -> Option<Fetched> {
-    let handed = taken.handed();
+    let handed = guard.handed();
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
     // Reading may have taken longer than the lease. A dispatcher that took the instance meanwhile has it.
-    let is_ours = board.hold_again(&taken.instance, taken.claim);
+    let is_ours = board.hold_again(&guard.instance, guard.claim);
     if !mutant!(HandOutLapsed, true, is_ours) {
         drop(board);
         return None;
     }
-    mutant!(LeaseFromFetchStart, {}, board.extend(taken.claim, later(now_ms, lock)));
-    if let Some(claim) = board.claim(taken.claim) {
+    mutant!(LeaseFromFetchStart, {}, board.extend(guard.claim, later(now_ms, lock)));
+    if let Some(claim) = board.claim(guard.claim) {
         claim.subject = Subject::Turn {
-            instance: Arc::clone(&taken.instance),
+            instance: Arc::clone(&guard.instance),
             handed,
             snapshot: Some(Arc::clone(&prepared.snapshot)),
             window: window.clone(),
         };
     }
-    taken.kept = true;
+    guard.kept = true;
     drop(board);
-    let token = engine.board.token(taken.claim);
+    let token = engine.board.token(guard.claim);
     let Prepared {
         snapshot,
         messages,
@@ -258,9 +256,9 @@ fn start_lease(
         version,
         attempt,
     } = prepared;
-    trace!(instance = %taken.instance, messages = messages.len(), attempt, "turn handed out");
+    trace!(instance = %guard.instance, messages = messages.len(), attempt, "turn handed out");
     Some((
-        item(&taken.instance, &snapshot, name, version, messages),
+        item(&guard.instance, &snapshot, name, version, messages),
         token,
         attempt,
     ))

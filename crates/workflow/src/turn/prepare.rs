@@ -20,7 +20,7 @@ pub struct Prepared {
     pub attempt: u32,
 }
 
-/// What the workflow is called: by its head, its history, or the message that starts it.
+/// Name and version of the workflow: from its head, its history, or the message that starts it.
 pub fn workflow_name(snapshot: &Snapshot, messages: &[WorkItem]) -> Option<(String, String)> {
     let unknown = || "unknown".to_string();
     if let Some(head) = snapshot.head()
@@ -50,17 +50,17 @@ pub struct Opened {
 
 /// The messages themselves. What is not in memory is read from the store; what is not there is not taken. A message that
 /// cannot be read leaves the board, so that it harms only itself; the next opening of the store tries it again.
-pub async fn open(engine: &Engine, taken: &mut ClaimGuard) -> Result<Opened, Error> {
-    let mut items = Vec::with_capacity(taken.queued_messages.len());
+pub async fn open(engine: &Engine, guard: &mut ClaimGuard) -> Result<Opened, Error> {
+    let mut items = Vec::with_capacity(guard.queued_messages.len());
     let (mut missing, mut damaged) = (Vec::new(), Vec::new());
-    for (order, queued) in &taken.queued_messages {
+    for (order, queued) in &guard.queued_messages {
         match &queued.body {
             Body::Held(item, _) => items.push(WorkItem::clone(item)),
-            Body::Stored => match message::read(&*engine.store, &taken.instance, &queued.id).await {
+            Body::Stored => match message::read(&*engine.store, &guard.instance, &queued.id).await {
                 Ok(Some(envelope)) => items.push(envelope.item),
                 Ok(None) => missing.push(*order),
                 Err(Error::Corrupt(why)) => {
-                    error!(instance = %taken.instance, id = %queued.id, why, "a message cannot be read: it is set aside");
+                    error!(instance = %guard.instance, id = %queued.id, why, "a message cannot be read: it is set aside");
                     engine.meters.quarantined.increment(1);
                     damaged.push(*order);
                 }
@@ -68,8 +68,8 @@ pub async fn open(engine: &Engine, taken: &mut ClaimGuard) -> Result<Opened, Err
             },
         }
     }
-    engine.board.lock().0.forget_messages(&taken.instance, &damaged);
+    engine.board.lock().0.forget_messages(&guard.instance, &damaged);
     let gone: HashSet<&Order> = missing.iter().chain(&damaged).collect();
-    taken.queued_messages.retain(|(order, _)| !gone.contains(order));
+    guard.queued_messages.retain(|(order, _)| !gone.contains(order));
     Ok(Opened { items, missing })
 }

@@ -3,7 +3,7 @@
 use crate::board::{ClaimId, Inner, QueuedActivity, Subject};
 use crate::engine::Engine;
 use crate::error::{dead_token, from_store, wrong_item};
-use crate::outbox::{self, Intent};
+use crate::outbox::{self, Intent, Outgoing};
 use crate::queued::NewMessage;
 use duroxide::providers::{ProviderError, WorkItem};
 use perennial_store::{Error, Op, Order};
@@ -11,30 +11,34 @@ use std::sync::Arc;
 use tracing::{Instrument, debug_span};
 
 const OPERATION: &str = "ack_work_item";
+/// The operation of the commit that sends the result: the first one removes the activity.
+const RESULT_OP: usize = 1;
 
 /// Ends an activity, with its result as a message to its instance if it has one.
 pub async fn ack(engine: &Arc<Engine>, token: &str, completion: Option<WorkItem>) -> Result<(), ProviderError> {
     let id = engine.board.claim_of(token).ok_or_else(|| dead_token(OPERATION))?;
-    let new_message = match completion {
-        None => None,
-        Some(item @ (WorkItem::ActivityCompleted { .. } | WorkItem::ActivityFailed { .. })) => {
-            NewMessage::new(engine, item, 0, 1).map_err(|e| from_store(OPERATION, &e))?
-        }
+    match completion {
+        None | Some(WorkItem::ActivityCompleted { .. } | WorkItem::ActivityFailed { .. }) => {}
         Some(_) => return Err(wrong_item(OPERATION, "the completion of an activity")),
-    };
+    }
     let gate = engine
         .mode
         .enter(engine, id)
         .await
         .ok_or_else(|| dead_token(OPERATION))?;
     let done = begin(engine, id).ok_or_else(|| dead_token(OPERATION))?;
+    let result = match completion {
+        None => None,
+        Some(item) => outbox::outgoing(engine, &done.queued.key.partition, item, 0, RESULT_OP)
+            .map_err(|e| done.failed(engine, &e))?,
+    };
     let activity = &done.queued.activity;
     let span = debug_span!("activity", instance = %activity.instance, execution = activity.execution,
         activity = activity.id);
     let (engine, spawner) = (Arc::clone(engine), engine.spawner);
     let finish = async move {
         let _gate = gate;
-        engine.mode.finish_work(&engine, done, new_message).await
+        engine.mode.finish_work(&engine, done, result).await
     };
     spawner.shield(finish.instrument(span)).await
 }
@@ -57,24 +61,19 @@ pub struct Ending {
 
 impl Done {
     /// The operations that end the activity: its record goes, and its result is sent.
-    pub fn ending(&self, engine: &Engine, result: Option<(NewMessage, Op)>) -> Ending {
+    pub fn ending(&self, result: Option<(Outgoing, Op)>) -> Ending {
         let mut ending = Ending {
             ops: vec![Op::Delete(self.queued.key.clone(), self.queued.version.clone())],
             result: None,
             intents: Vec::new(),
         };
-        let Some((result, create)) = result else {
+        let Some((outgoing, create)) = result else {
             return ending;
         };
-        match outbox::detour(engine, &self.queued.key.partition, &result, &create) {
-            Some((intent, create)) => {
-                ending.ops.push(create);
-                ending.intents.push(intent);
-            }
-            None => {
-                ending.ops.push(create);
-                ending.result = Some(result);
-            }
+        ending.ops.push(create);
+        match outgoing {
+            Outgoing::Intent(intent) => ending.intents.push(*intent),
+            Outgoing::Message(result) => ending.result = Some(result),
         }
         ending
     }

@@ -4,16 +4,13 @@ use crate::board::{Body, ClaimId, Inner, QueuedActivity, Subject, Tenure, Waitin
 use crate::engine::{Engine, deadline, later, millis};
 use crate::long_poll::{Fetch, long_poll};
 use crate::mutation::mutant;
-use crate::queued::PUT_OFF_MS;
 use crate::records::envelope::Envelope;
+use crate::tuning::{PUT_OFF_MS, SESSION_ROOM_WAIT};
 use duroxide::providers::{ProviderError, SessionFetchConfig, TagFilter, WorkItem};
 use perennial_store::{Error, Order};
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::{error, trace};
-
-/// Longest wait of a worker without room for a session: it may have room soon, but only a new fetch says so.
-const WAIT_WITHOUT_SESSION: Duration = Duration::from_secs(1);
 
 /// An activity as the runtime takes it: the item, the token, and how often it was handed out.
 pub type Fetched = (WorkItem, String, u32);
@@ -70,7 +67,7 @@ pub async fn fetch(
     engine.mode.begin_work(engine, &Fetch::want(&worker), lock).await;
     let poll = match session {
         Some(_) => poll,
-        None => poll.min(WAIT_WITHOUT_SESSION),
+        None => poll.min(SESSION_ROOM_WAIT),
     };
     let deadline_ms = deadline(engine.clock.now_ms(), poll);
     long_poll(engine, &mut worker, poll, deadline_ms).await
@@ -176,28 +173,28 @@ fn take(engine: &Arc<Engine>, worker: &Worker, waiting: Option<&Waiting>) -> Opt
 /// meanwhile: another worker of this process may have the activity.
 pub fn hand_out(
     engine: &Engine,
-    mut taken: ClaimGuard,
+    mut guard: ClaimGuard,
     item: &WorkItem,
     took: Option<(Arc<str>, Arc<str>)>,
     lock: Duration,
 ) -> Option<Fetched> {
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
-    if !board.hold_task_again(taken.order, taken.claim) {
+    if !board.hold_task_again(guard.order, guard.claim) {
         drop(board);
         return None;
     }
-    mutant!(LeaseFromFetchStart, {}, board.extend(taken.claim, later(now_ms, lock)));
-    if let Some(claim) = board.claim(taken.claim) {
+    mutant!(LeaseFromFetchStart, {}, board.extend(guard.claim, later(now_ms, lock)));
+    if let Some(claim) = board.claim(guard.claim) {
         claim.took = took;
     }
-    taken.kept = true;
+    guard.kept = true;
     drop(board);
-    trace!(instance = %taken.queued.activity.instance, activity = taken.queued.activity.id, "activity handed out");
+    trace!(instance = %guard.queued.activity.instance, activity = guard.queued.activity.id, "activity handed out");
     Some((
         WorkItem::clone(item),
-        engine.board.token(taken.claim),
-        taken.queued.attempts,
+        engine.board.token(guard.claim),
+        guard.queued.attempts,
     ))
 }
 

@@ -30,7 +30,7 @@ pub async fn replace(engine: &Engine, instance: &str, head: &Head, version: Vers
     Ok(write(engine, instance, head, version).await?.is_some())
 }
 
-/// Marks all heads that are still at these versions. Returns the first one's, or `None` if one of them has changed.
+/// Marks all heads. Returns the first one as written, or `None` if one of them is no longer at its version.
 pub async fn mark_all(
     engine: &Engine,
     targets: &[(String, Head, Version)],
@@ -51,16 +51,16 @@ pub async fn mark_all(
     Ok(first)
 }
 
-/// What a deletion has come to.
+/// The state of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It must be carried out.
     Decided,
-    /// The mark is off.
+    /// It is not decided, and the mark is removed.
     Open,
 }
 
-/// Takes a mark off, if it is there and the deletion is not decided.
+/// Removes a mark, if it is there and the deletion is not decided.
 pub async fn unmark(engine: &Engine, instance: &str, by: &str) -> Result<Fate> {
     loop {
         let Some((mut head, version)) = head_of(engine, instance).await? else {
@@ -77,7 +77,7 @@ pub async fn unmark(engine: &Engine, instance: &str, by: &str) -> Result<Fate> {
     }
 }
 
-/// Takes all marks off, the first one first.
+/// Removes all marks, in order.
 pub async fn unmark_all(engine: &Engine, instances: &[String], by: &str) -> Result<()> {
     for instance in instances {
         unmark(engine, instance, by).await?;

@@ -1,12 +1,12 @@
 //! Deleting what one commit cannot: several instances, or one with many records.
 //!
-//! 1. Every head is marked as *deletion*, if it is still what it was. From then on the instance has no turns.
-//! 2. What must hold is checked once more, under the marks; if it does not, they are taken off.
+//! 1. Every head is marked with the *deletion*, if it is still at its version. From then on the instance has no turns.
+//! 2. The preconditions are checked once more, under the marks; if one does not hold, the marks are removed.
 //! 3. The head of the first instance, the *coordinator*, is marked as *decided*: that one commit is the deletion.
 //! 4. Everything is removed, the heads last, the coordinator's last of all.
 //!
-//! Who dies in between leaves marks that stand in the lane `chores`. Undecided ones are taken off, the coordinator's first,
-//! so that it can no longer be decided; decided ones are carried out.
+//! A process that dies in between leaves marks in the lane `chores`. Undecided marks are removed, the coordinator's first,
+//! so that the deletion can no longer be decided; decided deletions are carried out.
 
 mod mark;
 mod remove;
@@ -14,6 +14,7 @@ mod remove;
 use crate::engine::Engine;
 use crate::records::head::{Deletion, Head};
 use crate::records::{decode, instance_of};
+use crate::tuning::DELETION_TAKE_OVER_MS;
 use mark::{Fate, head_of, unmark, unmark_all};
 use perennial_store::{Commit, Error, Op, Record, Result, Version};
 use remove::carry_out;
@@ -22,19 +23,16 @@ use tracing::warn;
 
 pub use remove::evict;
 
-/// How long a deletion has before others look after it.
-const TAKE_OVER_AFTER_MS: u64 = 10_000;
-
-/// What a deletion has come to.
+/// The outcome of a deletion.
 pub enum Verdict {
-    /// All is gone, or will be.
+    /// Everything is gone, or will be.
     Deleted,
-    /// Something came in between: all is as it was.
+    /// Something came in between: nothing has changed.
     Overtaken,
 }
 
 /// Deletes instances, all or none, if their heads are still at these versions and `allowed` holds once none of them can
-/// change.
+/// change any more.
 pub async fn delete<Refusal>(
     engine: &Arc<Engine>,
     targets: &[(String, Head, Version)],
@@ -46,16 +44,16 @@ pub async fn delete<Refusal>(
     };
     let order = engine.next_order().0;
     let mark = Deletion {
-        // Only one commit can replace that version, so nobody else has this name.
+        // Only one commit can replace that version, so this name is unique.
         by: format!("{order:x}-{version:?}"),
         coordinator: coordinator.clone(),
         members: Vec::new(),
         decided: false,
         order,
-        due_ms: engine.clock.now_ms() + TAKE_OVER_AFTER_MS,
+        due_ms: engine.clock.now_ms() + DELETION_TAKE_OVER_MS,
     };
     let mut members: Vec<String> = targets.iter().map(|(id, ..)| id.clone()).collect();
-    // If anything fails from here on, housekeeping finds what is left.
+    // If anything fails from here on, housekeeping finishes or cancels the deletion.
     let failed = |error: Error| {
         engine.housekeeper.call(engine);
         failed(error)
@@ -90,7 +88,7 @@ pub async fn delete<Refusal>(
     Ok(Verdict::Deleted)
 }
 
-/// Whether the deletion that a head is deletion by is decided.
+/// Whether the deletion that a head is marked with is decided.
 pub async fn is_decided(engine: &Engine, instance: &str, mark: &Deletion) -> Result<bool> {
     if mark.coordinator == instance {
         return Ok(mark.decided);
@@ -100,7 +98,7 @@ pub async fn is_decided(engine: &Engine, instance: &str, mark: &Deletion) -> Res
     Ok(its_mark.is_some_and(|its| its.by == mark.by && its.decided))
 }
 
-/// Looks after a head that has been deletion for too long.
+/// Finishes or cancels the deletion of a head that has been marked for too long.
 pub async fn chore(engine: &Arc<Engine>, record: Record) -> Result<()> {
     let instance = instance_of(&record.key.partition);
     let Some(mark) = decode::<Head>(&record)?.deletion else {
@@ -109,20 +107,20 @@ pub async fn chore(engine: &Arc<Engine>, record: Record) -> Result<()> {
     if is_decided(engine, instance, &mark).await? {
         return carry_out(engine, &mark.coordinator, &mark.by).await;
     }
-    if mark.coordinator != instance && take_back(engine, &mark).await? == Fate::Decided {
+    if mark.coordinator != instance && cancel(engine, &mark).await? == Fate::Decided {
         return carry_out(engine, &mark.coordinator, &mark.by).await;
     }
     unmark(engine, instance, &mark.by).await?;
     Ok(())
 }
 
-/// Makes sure that a deletion cannot be decided any more, unless it is.
-async fn take_back(engine: &Engine, mark: &Deletion) -> Result<Fate> {
+/// Makes sure that an undecided deletion can no longer be decided.
+async fn cancel(engine: &Engine, mark: &Deletion) -> Result<Fate> {
     let head = Head::key(&mark.coordinator);
     match engine.commit(Commit::new(vec![Op::Absent(head)])).await {
-        // The coordinator is removed last of all: whatever was to be deleted is gone, or never will be.
+        // The coordinator is removed last of all: the deletion is complete, or was cancelled.
         Ok(_) => Ok(Fate::Open),
-        // What is read from now on is as new as this answer: an old one would take back what is decided.
+        // Every later read is at least as new as this conflict: an older one would cancel what is decided.
         Err(Error::Conflict { .. }) => unmark(engine, &mark.coordinator, &mark.by).await,
         Err(other) => Err(other),
     }

@@ -9,15 +9,10 @@ use crate::records::execution::Ended;
 use crate::records::head::Head;
 use crate::records::{message, partition};
 use crate::send::slot_of;
+use crate::tuning::{REMOVE_RETRY_AFTER, REMOVE_TRIES};
 use perennial_store::{Commit, Error, Op, Order, Record, Result, Version};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How often one look at an instance may be overtaken before it is left to others.
-const TRIES: usize = 64;
-/// How long to wait for who came in between.
-const WAIT: Duration = Duration::from_millis(20);
 
 /// Removes every instance of a deletion that is decided, the coordinator last.
 pub async fn carry_out(engine: &Arc<Engine>, coordinator: &str, by: &str) -> Result<()> {
@@ -33,10 +28,10 @@ pub async fn carry_out(engine: &Arc<Engine>, coordinator: &str, by: &str) -> Res
     remove(engine, coordinator, by).await
 }
 
-/// Removes an instance that is deletion, head last. Every operation is on the version that was seen, so nothing is taken
-/// from an instance that has come to the same name since.
+/// Removes a marked instance, head last. Every operation is on the version that was read, so nothing is removed from an
+/// instance of the same name that was started since.
 async fn remove(engine: &Arc<Engine>, instance: &str, by: &str) -> Result<()> {
-    for _ in 0..TRIES {
+    for _ in 0..REMOVE_TRIES {
         let Some((head, version)) = deletion(engine, instance, by).await? else {
             engine.cache.forget(instance, slot_of(instance));
             return Ok(());
@@ -46,14 +41,14 @@ async fn remove(engine: &Arc<Engine>, instance: &str, by: &str) -> Result<()> {
             engine.cache.forget(instance, slot_of(instance));
             return Ok(());
         }
-        engine.clock.sleep(WAIT).await;
+        engine.clock.sleep(REMOVE_RETRY_AFTER).await;
     }
     let why = format!("{instance} is too busy to be removed: trying again later");
     Err(Error::Unavailable(why))
 }
 
-/// The head of an instance, if it bears the mark of this deletion. Where many processes share the store, an answer without
-/// the mark may be older than the mark: who believed it would leave the instance behind.
+/// The head of an instance, if it bears the mark of this deletion. On a shared store, a read that does not show the mark may
+/// be older than the mark: trusting it would leave the instance behind.
 async fn deletion(engine: &Engine, instance: &str, by: &str) -> Result<Option<(Head, Version)>> {
     let is_marked = |(head, _): &(Head, Version)| head.deletion.as_ref().is_some_and(|mark| mark.by == by);
     let found = head_of(engine, instance).await?.filter(is_marked);
@@ -63,7 +58,7 @@ async fn deletion(engine: &Engine, instance: &str, by: &str) -> Result<Option<(H
     Ok(head_of(engine, instance).await?.filter(is_marked))
 }
 
-/// Removes all there is; `false` if something came in between.
+/// Removes all records of an instance; `false` if something came in between.
 async fn take(engine: &Arc<Engine>, instance: &str, head: &Head, version: Version) -> Result<bool> {
     let partition = partition(instance);
     let mut events = HashMap::new();
@@ -73,6 +68,7 @@ async fn take(engine: &Arc<Engine>, instance: &str, head: &Head, version: Versio
         events.extend(before.map(|ended| (Ended::key(&partition, ended.execution.id), ended.execution.events)));
     }
     let limit = engine.store.limits().ops_per_commit;
+    let _deleting = engine.board.deleting(vec![Arc::from(instance)]);
     let mut records = delete::everything_else(engine, &partition).await?;
     loop {
         let later = records.split_off(limit.min(records.len()));
@@ -108,7 +104,7 @@ async fn take(engine: &Arc<Engine>, instance: &str, head: &Head, version: Versio
     }
 }
 
-/// How a record goes, if it is still what was seen.
+/// The operation that removes a record at the version that was read.
 async fn removal(engine: &Engine, instance: &str, Record { key, version, .. }: Record) -> Result<Op> {
     let Some(order) = message::order_of(&key.id) else {
         return Ok(Op::Delete(key, version));
@@ -119,7 +115,7 @@ async fn removal(engine: &Engine, instance: &str, Record { key, version, .. }: R
     })
 }
 
-/// What was deleted is not handed out any more, and nobody holds a claim on it. What arrived after the deletion stays.
+/// Removes what was deleted from the board, with every claim on it. Work that arrived after the deletion stays.
 pub fn evict(engine: &Engine, instance: &str, deleted: &[Order]) {
     let (mut board, _) = engine.board.lock();
     board.evict(&Arc::from(instance), deleted);

@@ -4,12 +4,10 @@ use crate::engine::Engine;
 use crate::records::decode;
 use crate::records::member::{Member, Serves};
 use crate::shared::Shared;
+use crate::tuning::ANNOUNCE_EVERY_MS;
 use perennial_store::{Commit, Error, Op, Record, Result};
 use std::sync::Arc;
 use tracing::debug;
-
-/// How often a process announces itself.
-const EVERY_MS: u64 = 30_000;
 
 /// Announces this process, if it is time to; returns whether it was.
 pub async fn announce(engine: &Engine, shared: &Shared) -> Result<bool> {
@@ -17,7 +15,7 @@ pub async fn announce(engine: &Engine, shared: &Shared) -> Result<bool> {
     let serves = {
         let state = shared.members.state.lock();
         let is_said = |(serves, at_ms): &(Serves, u64)| {
-            *serves == state.serves && *at_ms <= now_ms && now_ms < at_ms.saturating_add(EVERY_MS)
+            *serves == state.serves && *at_ms <= now_ms && now_ms < at_ms.saturating_add(ANNOUNCE_EVERY_MS)
         };
         if state.said.as_ref().is_some_and(is_said) {
             return Ok(false);

@@ -1,6 +1,7 @@
 use super::*;
 use crate::records::lanes::{LaneLayout, work_topic};
 use crate::records::{partition, work};
+use crate::tuning::{DEFER_BACKLOG_MS, DEFER_MS, DEFER_TO_MOST, MEMBER_LIFE_MS};
 use perennial_store::{Draft, Place, Version};
 use std::collections::HashSet;
 
@@ -99,11 +100,11 @@ fn what_is_still_there_after_a_moment_may_be_taken() {
     let all = everybody(&names, &[lanes::TURN]);
     let (theirs, me) = (message("i", "b"), &all[0]);
     let first = me.deferred_until("a", &theirs, None, false, NOW_MS).unwrap();
-    assert!((NOW_MS + DEFER_MS..=NOW_MS + MOST * DEFER_MS).contains(&first));
+    assert!((NOW_MS + DEFER_MS..=NOW_MS + DEFER_TO_MOST * DEFER_MS).contains(&first));
     assert_eq!(me.deferred_until("a", &theirs, None, false, first - 1), Some(first));
     assert_eq!(me.deferred_until("a", &theirs, None, false, first), None);
     let more = me.deferred_until("a", &theirs, None, true, first);
-    assert_eq!(more, Some(NOW_MS + BACKLOG_MS), "there is enough to do");
+    assert_eq!(more, Some(NOW_MS + DEFER_BACKLOG_MS), "there is enough to do");
     let before = me.deferred_until("a", &theirs, None, false, NOW_MS - 60_000).unwrap();
     assert!(
         before < NOW_MS,
@@ -130,7 +131,7 @@ fn nothing_is_left_to_who_cannot_do_it_or_is_gone() {
             .is_some()
     );
     assert_eq!(
-        me.deferred_until("a", &message("j", "b"), None, false, NOW_MS + LIFE_MS),
+        me.deferred_until("a", &message("j", "b"), None, false, NOW_MS + MEMBER_LIFE_MS),
         None,
         "it is silent"
     );
@@ -160,13 +161,16 @@ fn a_process_lives_as_long_as_it_says_something_new_whatever_the_time_is_there()
     };
     const AHEAD_MS: u64 = 10 * NOW_MS;
     assert!(said(1, AHEAD_MS, NOW_MS));
-    assert!(said(1, AHEAD_MS, NOW_MS + LIFE_MS - 1));
-    assert!(said(2, 0, NOW_MS + LIFE_MS), "it has said something new");
-    assert!(said(2, 0, NOW_MS + 2 * LIFE_MS - 1));
-    assert!(!said(2, 0, NOW_MS + 2 * LIFE_MS), "it is silent");
-    assert!(said(3, 0, NOW_MS + 3 * LIFE_MS));
+    assert!(said(1, AHEAD_MS, NOW_MS + MEMBER_LIFE_MS - 1));
+    assert!(said(2, 0, NOW_MS + MEMBER_LIFE_MS), "it has said something new");
+    assert!(said(2, 0, NOW_MS + 2 * MEMBER_LIFE_MS - 1));
+    assert!(!said(2, 0, NOW_MS + 2 * MEMBER_LIFE_MS), "it is silent");
+    assert!(said(3, 0, NOW_MS + 3 * MEMBER_LIFE_MS));
     assert!(said(3, 0, NOW_MS), "the clock was put back");
-    assert!(!said(3, 0, NOW_MS + LIFE_MS), "and it does not live longer by that");
+    assert!(
+        !said(3, 0, NOW_MS + MEMBER_LIFE_MS),
+        "and it does not live longer by that"
+    );
 }
 
 #[test]
@@ -179,8 +183,8 @@ fn a_process_that_died_long_ago_is_waited_for_by_nobody_who_comes_later() {
         };
         Members::default().met(b, Version::number(1), NOW_MS)
     };
-    assert!(said(NOW_MS - LIFE_MS + 1));
-    assert!(!said(NOW_MS - LIFE_MS));
+    assert!(said(NOW_MS - MEMBER_LIFE_MS + 1));
+    assert!(!said(NOW_MS - MEMBER_LIFE_MS));
 }
 
 #[test]

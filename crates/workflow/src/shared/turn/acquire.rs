@@ -1,7 +1,7 @@
 //! Claiming an instance where many processes share the store: a conditional write to its head. What is read after it is
 //! at least as new as it; what was read before is a hint.
 
-use super::{inline_message, mailbox, phantom_lease};
+use super::{inline_message, lease, mailbox, phantom_lease};
 use crate::board::{MessageKind, Pin, Window};
 use crate::engine::Engine;
 use crate::instance::{self, Snapshot};
@@ -12,15 +12,13 @@ use crate::records::{decode, partition};
 use crate::redo;
 use crate::send::slot_of;
 use crate::shared::{Shared, lasts};
+use crate::tuning::TURN_CLAIM_TRIES;
 use crate::turn::{self, ClaimGuard};
 use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::WorkItem;
-use perennial_store::{Commit, Error, Op, Result, Version};
+use perennial_store::{Error, Op, Result, Version};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// How often a claim is tried when the head is not what it was believed to be.
-const TRIES: usize = 8;
 
 /// What became of the attempt to claim an instance.
 pub enum Acquired {
@@ -34,59 +32,59 @@ pub enum Acquired {
     Nothing,
 }
 
-/// Claims the instance in the store, and reads what its turn needs. The messages in `taken` become what the store has.
+/// Claims the instance in the store, and reads what its turn needs. The messages in `guard` become what the store has.
 pub async fn acquire(
     engine: &Arc<Engine>,
     shared: &Shared,
-    taken: &mut ClaimGuard,
+    guard: &mut ClaimGuard,
     window: &Window,
     lock: Duration,
 ) -> Result<Acquired> {
-    if let Some(acquired) = use_reservation(engine, taken, lock).await? {
+    if let Some(acquired) = use_reservation(engine, guard, lock).await? {
         return Ok(acquired);
     }
-    let (snapshot, over) = match claim(engine, shared, taken, window, lock).await? {
+    let (snapshot, over) = match claim(engine, shared, guard, window, lock).await? {
         Claimed::Ours(snapshot, over) => (snapshot, over),
         Claimed::Busy(until_ms) => return Ok(Acquired::Busy(until_ms)),
         Claimed::Pinned(pin) => return Ok(Acquired::Pinned(pin)),
         Claimed::Lapsed => return Ok(Acquired::Nothing),
     };
     mutant!(TrustHints, {
-        let messages = open(engine, taken).await?;
-        if !taken.queued_messages.is_empty() {
+        let messages = open(engine, guard).await?;
+        if !guard.queued_messages.is_empty() {
             return Ok(Acquired::Ours(snapshot, messages));
         }
     });
-    let messages = messages(engine, taken, &snapshot, over.as_ref()).await?;
-    if taken.queued_messages.is_empty() {
-        release(engine, &taken.instance, &snapshot).await?;
+    let messages = messages(engine, guard, &snapshot, over.as_ref()).await?;
+    if guard.queued_messages.is_empty() {
+        lease::release(engine, &guard.instance, &snapshot).await?;
         return Ok(Acquired::Nothing);
     }
-    Ok(match lasting(engine, shared, taken, snapshot, lock).await? {
+    Ok(match lasting(engine, shared, guard, snapshot, lock).await? {
         Some(snapshot) => Acquired::Ours(snapshot, messages),
         None => Acquired::Nothing,
     })
 }
 
 /// The instance as it was claimed in advance, if that claim lasts and its messages are known without a read.
-async fn use_reservation(engine: &Engine, taken: &mut ClaimGuard, lock: Duration) -> Result<Option<Acquired>> {
-    let Some(reserved) = taken.reserved.take() else {
+async fn use_reservation(engine: &Engine, guard: &mut ClaimGuard, lock: Duration) -> Result<Option<Acquired>> {
+    let Some(reserved) = guard.reserved.take() else {
         return Ok(None);
     };
     if !lasts(reserved.until_ms, engine.clock.now_ms(), lock)
-        || !inline_message::are_there(head_of(&reserved.snapshot), &taken.queued_messages)
+        || !inline_message::are_there(head_of(&reserved.snapshot), &guard.queued_messages)
     {
         return Ok(None);
     }
     // What is behind one that may be gone must not come before it. But those in front of a start may be for what it starts.
-    let queued = &taken.queued_messages;
+    let queued = &guard.queued_messages;
     let certain = queued.iter().take_while(|(_, queued)| queued.certain).count();
     let mut behind = queued.iter().skip(certain);
     if certain == 0 || behind.any(|(_, queued)| queued.sort == MessageKind::Start) {
         return Ok(None);
     }
-    taken.queued_messages.truncate(certain);
-    let messages = open(engine, taken).await?;
+    guard.queued_messages.truncate(certain);
+    let messages = open(engine, guard).await?;
     // Reading may have taken so long that the lease is over.
     let lasts = lasts(reserved.until_ms, engine.clock.now_ms(), lock);
     Ok(lasts.then_some(Acquired::Ours(reserved.snapshot, messages)))
@@ -95,26 +93,26 @@ async fn use_reservation(engine: &Engine, taken: &mut ClaimGuard, lock: Duration
 /// The messages of an instance that is claimed: those on the board if they are there for sure, else what the store has.
 async fn messages(
     engine: &Engine,
-    taken: &mut ClaimGuard,
+    guard: &mut ClaimGuard,
     snapshot: &Snapshot,
     over: Option<&Version>,
 ) -> Result<Vec<WorkItem>> {
     let parked = head_of(snapshot).is_some_and(|head| head.parked);
-    let (instance, queued) = (&taken.instance, &taken.queued_messages);
+    let (instance, queued) = (&guard.instance, &guard.queued_messages);
     if !parked
         && inline_message::are_there(head_of(snapshot), queued)
         && engine.board.lock().0.is_certain(instance, queued, over)
     {
-        return open(engine, taken).await;
+        return open(engine, guard).await;
     }
-    let (queued, messages) = mailbox::read(engine, instance, taken.claim, parked).await?;
-    taken.queued_messages = queued;
+    let (queued, messages) = mailbox::read(engine, instance, guard.claim, parked).await?;
+    guard.queued_messages = queued;
     Ok(messages)
 }
 
 /// The messages themselves. One that is not found may be newer than the read: the next poll returns it again.
-async fn open(engine: &Engine, taken: &mut ClaimGuard) -> Result<Vec<WorkItem>> {
-    Ok(turn::open(engine, taken).await?.items)
+async fn open(engine: &Engine, guard: &mut ClaimGuard) -> Result<Vec<WorkItem>> {
+    Ok(turn::open(engine, guard).await?.items)
 }
 
 fn head_of(snapshot: &Snapshot) -> Option<&Head> {
@@ -126,7 +124,7 @@ fn head_of(snapshot: &Snapshot) -> Option<&Head> {
 async fn lasting(
     engine: &Engine,
     shared: &Shared,
-    taken: &ClaimGuard,
+    guard: &ClaimGuard,
     mut snapshot: Arc<Snapshot>,
     lock: Duration,
 ) -> Result<Option<Arc<Snapshot>>> {
@@ -135,42 +133,10 @@ async fn lasting(
         if mutant!(LeaseFromFetchStart, true, lasts(until_ms, engine.clock.now_ms(), lock)) {
             return Ok(Some(snapshot));
         }
-        match extend(engine, shared, &taken.instance, &snapshot, lock).await? {
+        match lease::extend(engine, shared, &guard.instance, &snapshot, lock).await? {
             Some(extended) => snapshot = extended,
             None => return Ok(None),
         }
-    }
-}
-
-/// Makes the lease on an instance last `lock` from now; `None` if another process has taken over.
-pub async fn extend(
-    engine: &Engine,
-    shared: &Shared,
-    instance: &Arc<str>,
-    snapshot: &Snapshot,
-    lock: Duration,
-) -> Result<Option<Arc<Snapshot>>> {
-    let Some((head, version)) = &snapshot.head else {
-        return Ok(None);
-    };
-    let mut head = head.clone();
-    let began_ms = engine.clock.now_ms();
-    head.lease_to(shared.lease(began_ms, lock));
-    let op = Op::Replace(head.draft(Head::key(instance))?, version.clone());
-    match engine.commit(Commit::new(vec![op])).await {
-        Ok(committed) => {
-            let Some(now) = written(&committed, 0) else {
-                return Ok(None);
-            };
-            engine.board.lock().0.wrote_head(instance, Some(version), Some(&now));
-            let snapshot = Arc::new(snapshot.with_head(head, now));
-            engine
-                .cache
-                .put(instance, slot_of(instance), Arc::clone(&snapshot), began_ms);
-            Ok(Some(snapshot))
-        }
-        Err(Error::Conflict { .. }) => Ok(None),
-        Err(other) => Err(other),
     }
 }
 
@@ -212,13 +178,13 @@ enum Assessment {
 
 impl Belief {
     /// What this process knows of an instance without a read, if that is enough to try.
-    async fn begin(engine: &Engine, taken: &ClaimGuard) -> Result<Self> {
-        let instance = &taken.instance;
+    async fn begin(engine: &Engine, guard: &ClaimGuard) -> Result<Self> {
+        let instance = &guard.instance;
         let exists = {
             let (board, now_ms) = engine.board.lock();
             board.was_busy(instance, now_ms)
         };
-        let mut queued = taken.queued_messages.iter();
+        let mut queued = guard.queued_messages.iter();
         let starts = queued.any(|(_, queued)| queued.sort == MessageKind::Start) && !exists;
         let known = match engine.cache.peek(instance) {
             Some(snapshot) => Known::Whole(snapshot),
@@ -278,14 +244,14 @@ impl Belief {
 async fn claim(
     engine: &Arc<Engine>,
     shared: &Shared,
-    taken: &ClaimGuard,
+    guard: &ClaimGuard,
     window: &Window,
     lock: Duration,
 ) -> Result<Claimed> {
-    let instance = &taken.instance;
-    let mut belief = Belief::begin(engine, taken).await?;
-    for _ in 0..TRIES {
-        let Some(now_ms) = held_now(engine, taken) else {
+    let instance = &guard.instance;
+    let mut belief = Belief::begin(engine, guard).await?;
+    for _ in 0..TURN_CLAIM_TRIES {
+        let Some(now_ms) = held_now(engine, guard) else {
             return Ok(Claimed::Lapsed);
         };
         match belief.assess(engine, shared, instance, window, now_ms) {
@@ -314,10 +280,10 @@ async fn claim(
 }
 
 /// The time, if the claim on the board has not run out by now.
-fn held_now(engine: &Engine, taken: &ClaimGuard) -> Option<u64> {
+fn held_now(engine: &Engine, guard: &ClaimGuard) -> Option<u64> {
     let (mut board, now_ms) = engine.board.lock();
     board.advance(now_ms);
-    board.is_held_by(&taken.instance, taken.claim).then_some(now_ms)
+    board.is_held_by(&guard.instance, guard.claim).then_some(now_ms)
 }
 
 /// Writes this process's lease into the head, and reads the rest of the instance; `None` if the head is not what it was
@@ -373,43 +339,4 @@ async fn read_head(engine: &Engine, instance: &str) -> Result<Option<Box<(Head, 
         return Ok(None);
     };
     Ok(Some(Box::new((decode(&record)?, record.version))))
-}
-
-/// Releases a claim that came to nothing. If another process has taken over, there is nothing to release.
-pub async fn release(engine: &Engine, instance: &Arc<str>, snapshot: &Snapshot) -> Result<()> {
-    let Some((head, version)) = snapshot.head.clone() else {
-        return Ok(());
-    };
-    let mut head = head;
-    let key = Head::key(instance);
-    head.lease = None;
-    head.deliveries = head.deliveries.saturating_sub(1);
-    let out = inline_message::take_out(engine, instance, &mut head)?;
-    // A head that counts earlier deliveries stays for those, or is a chore.
-    let is_nothing = head.is_nothing();
-    let op = if is_nothing {
-        Op::Delete(key, version)
-    } else {
-        Op::Replace(head.draft(key)?, version)
-    };
-    let (slot, began_ms) = (slot_of(instance), engine.clock.now_ms());
-    match inline_message::commit(engine, instance, op, out).await {
-        Ok(committed) => {
-            let released = match written(&committed, 0) {
-                _ if is_nothing => Some(Snapshot::default()),
-                version => version.map(|version| snapshot.with_head(head, version)),
-            };
-            match released {
-                Some(released) => engine.cache.put(instance, slot, Arc::new(released), began_ms),
-                // Another process has claimed it since.
-                None => engine.cache.forget(instance, slot),
-            }
-            Ok(())
-        }
-        Err(Error::Conflict { .. }) => {
-            engine.cache.forget(instance, slot);
-            Ok(())
-        }
-        Err(other) => Err(other),
-    }
 }

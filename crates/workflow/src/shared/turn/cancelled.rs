@@ -3,13 +3,11 @@
 use crate::engine::Engine;
 use crate::instance;
 use crate::records::{partition, work};
+use crate::tuning::{CANCELLED_SCAN_FROM, READ_PAGE};
 use crate::turn::Turn;
 use futures::future::try_join_all;
 use perennial_store::{Key, Order, Record, Result, ScanQuery};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// From this many activities of one execution on, one scan of all that it has replaces a scan for each.
-const MANY: usize = 5;
 
 /// The records of activities that a turn cancels, wherever they were queued.
 pub async fn find(engine: &Engine, turn: &Turn) -> Result<Vec<(Order, Key)>> {
@@ -34,10 +32,10 @@ async fn of_execution(
     activities: &BTreeSet<u64>,
 ) -> Result<Vec<Record>> {
     let scan = |under| {
-        let query = ScanQuery::under(partition(instance), under, instance::PAGE).keys_only();
+        let query = ScanQuery::under(partition(instance), under, READ_PAGE).keys_only();
         instance::scan(&*engine.store, query)
     };
-    if activities.len() >= MANY {
+    if activities.len() >= CANCELLED_SCAN_FROM {
         let mut records = scan(work::of_execution(execution)).await?;
         let is_wanted = |activity: u64| activities.contains(&activity);
         records.retain(|record| work::activity_of(&record.key.id).is_some_and(is_wanted));

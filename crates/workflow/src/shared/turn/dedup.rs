@@ -9,12 +9,8 @@ use crate::mutation::mutant;
 use crate::order::arrived_ms;
 use crate::records::head::Head;
 use crate::records::message;
+use crate::tuning::{CONSUMED_REMEMBERED, CONSUMED_REMEMBERED_MS};
 use perennial_store::{Order, RecordId};
-
-/// How long a message is remembered after it was sent: longer than any client tries.
-const REMEMBERED_MS: u64 = 120_000;
-/// How many at most, so that the head stays small.
-const MOST: usize = 32;
 
 /// The entry of a message in the head: its order and its sender.
 fn text(id: &RecordId) -> String {
@@ -33,7 +29,7 @@ pub fn was_consumed(head: &Head, id: &RecordId) -> bool {
 /// Notes in the head that a turn has consumed these messages.
 pub fn note_consumed(head: &mut Head, handed: &[Handed], now_ms: u64) {
     mutant!(ForgetConsumed, return);
-    let is_recent = |order: Order| arrived_ms(order).saturating_add(REMEMBERED_MS) > now_ms;
+    let is_recent = |order: Order| arrived_ms(order).saturating_add(CONSUMED_REMEMBERED_MS) > now_ms;
     head.recently_consumed
         .retain(|text| order_of(text).is_some_and(is_recent));
     let consumed = handed
@@ -42,7 +38,7 @@ pub fn note_consumed(head: &mut Head, handed: &[Handed], now_ms: u64) {
     let new = consumed.map(|handed| text(&handed.id));
     let new: Vec<String> = new.filter(|text| !head.recently_consumed.contains(text)).collect();
     head.recently_consumed.extend(new);
-    let too_many = head.recently_consumed.len().saturating_sub(MOST);
+    let too_many = head.recently_consumed.len().saturating_sub(CONSUMED_REMEMBERED);
     head.recently_consumed.drain(..too_many);
 }
 

@@ -1,6 +1,6 @@
 //! Leases on turns, as other processes see them.
 
-use super::{acquire, inline_message};
+use super::inline_message;
 use crate::board::{Body, Claim, ClaimId, Handed, Subject};
 use crate::engine::{Engine, put_off};
 use crate::error::{dead_token, from_store};
@@ -53,7 +53,7 @@ pub async fn renew(
 }
 
 /// Extends the lease of a turn in the store; `false` if it is not held any more.
-async fn extend_lease(engine: &Engine, shared: &Shared, id: ClaimId, extend: Duration) -> Stored<bool> {
+async fn extend_lease(engine: &Engine, shared: &Shared, id: ClaimId, by: Duration) -> Stored<bool> {
     let Some(_gate) = engine.enter(id).await else {
         return Ok(false);
     };
@@ -61,7 +61,7 @@ async fn extend_lease(engine: &Engine, shared: &Shared, id: ClaimId, extend: Dur
     let Some(held) = borrow(engine, id, |claim| claim.until_ms > now_ms) else {
         return Ok(false);
     };
-    let extended = acquire::extend(engine, shared, &held.instance, &held.snapshot, extend).await;
+    let extended = extend(engine, shared, &held.instance, &held.snapshot, by).await;
     resume_lease(engine, id, extended.as_ref().ok().cloned().flatten());
     let extended = extended?.is_some();
     if !extended {
@@ -233,4 +233,75 @@ async fn put_off_record(
     let from = handed.origin.as_ref().map(|origin| &origin.from);
     let draft = message::draft(instance, &handed.id, &item, place, attempts + counted, from)?;
     Ok(Some(Op::Replace(draft, handed.version.clone())))
+}
+
+/// Makes the lease on an instance last `lock` from now; `None` if another process has taken over.
+pub async fn extend(
+    engine: &Engine,
+    shared: &Shared,
+    instance: &Arc<str>,
+    snapshot: &Snapshot,
+    lock: Duration,
+) -> Stored<Option<Arc<Snapshot>>> {
+    let Some((head, version)) = &snapshot.head else {
+        return Ok(None);
+    };
+    let mut head = head.clone();
+    let began_ms = engine.clock.now_ms();
+    head.lease_to(shared.lease(began_ms, lock));
+    let op = Op::Replace(head.draft(Head::key(instance))?, version.clone());
+    match engine.commit(Commit::new(vec![op])).await {
+        Ok(committed) => {
+            let Some(now) = written(&committed, 0) else {
+                return Ok(None);
+            };
+            engine.board.lock().0.wrote_head(instance, Some(version), Some(&now));
+            let snapshot = Arc::new(snapshot.with_head(head, now));
+            engine
+                .cache
+                .put(instance, slot_of(instance), Arc::clone(&snapshot), began_ms);
+            Ok(Some(snapshot))
+        }
+        Err(Error::Conflict { .. }) => Ok(None),
+        Err(other) => Err(other),
+    }
+}
+
+/// Releases a claim that came to nothing. If another process has taken over, there is nothing to release.
+pub async fn release(engine: &Engine, instance: &Arc<str>, snapshot: &Snapshot) -> Stored<()> {
+    let Some((head, version)) = snapshot.head.clone() else {
+        return Ok(());
+    };
+    let mut head = head;
+    let key = Head::key(instance);
+    head.lease = None;
+    head.deliveries = head.deliveries.saturating_sub(1);
+    let out = inline_message::take_out(engine, instance, &mut head)?;
+    // A head that counts earlier deliveries stays for those, or is a chore.
+    let is_nothing = head.is_nothing();
+    let op = if is_nothing {
+        Op::Delete(key, version)
+    } else {
+        Op::Replace(head.draft(key)?, version)
+    };
+    let (slot, began_ms) = (slot_of(instance), engine.clock.now_ms());
+    match inline_message::commit(engine, instance, op, out).await {
+        Ok(committed) => {
+            let released = match written(&committed, 0) {
+                _ if is_nothing => Some(Snapshot::default()),
+                version => version.map(|version| snapshot.with_head(head, version)),
+            };
+            match released {
+                Some(released) => engine.cache.put(instance, slot, Arc::new(released), began_ms),
+                // Another process has claimed it since.
+                None => engine.cache.forget(instance, slot),
+            }
+            Ok(())
+        }
+        Err(Error::Conflict { .. }) => {
+            engine.cache.forget(instance, slot);
+            Ok(())
+        }
+        Err(other) => Err(other),
+    }
 }

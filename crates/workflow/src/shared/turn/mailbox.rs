@@ -10,12 +10,11 @@ use crate::records::{instance_of, lanes, message, partition, tomb};
 use crate::recover;
 use crate::redo::messages_per_turn;
 use crate::send::slot_of;
+use crate::tuning::MAILBOX_PAGE;
 use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::WorkItem;
 use perennial_store::{Commit, Committed, Error, Lane, Op, Order, Place, Record, Result, ScanQuery, Version};
 use std::sync::Arc;
-
-const PAGE: usize = 100;
 
 /// A message as it was read.
 type Read = (Order, QueuedMessage, WorkItem);
@@ -74,7 +73,7 @@ pub async fn read(
 async fn scan(engine: &Engine, instance: &str, parked: bool) -> Result<Scanned> {
     let most = messages_per_turn(engine.store.limits().ops_per_commit);
     let now_ms = engine.clock.now_ms();
-    let mut query = ScanQuery::under(partition(instance), message::root(), PAGE);
+    let mut query = ScanQuery::under(partition(instance), message::root(), MAILBOX_PAGE);
     let mut scanned = Scanned::default();
     loop {
         let page = engine.store.scan(&query).await?;
@@ -97,7 +96,7 @@ async fn scan(engine: &Engine, instance: &str, parked: bool) -> Result<Scanned> 
 
 /// Puts messages back into the queue.
 async fn unpark(engine: &Engine, instance: &Arc<str>, left: Vec<Read>) -> Result<()> {
-    for batch in left.chunks(engine.store.limits().ops_per_commit.min(PAGE)) {
+    for batch in left.chunks(engine.store.limits().ops_per_commit.min(MAILBOX_PAGE)) {
         let mut ops = Vec::with_capacity(batch.len());
         for (order, queued, item) in batch {
             let place = Place {

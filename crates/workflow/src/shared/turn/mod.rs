@@ -9,10 +9,9 @@ mod mailbox;
 mod phantom_lease;
 mod prepare;
 
-pub use acquire::release;
 pub use cancelled::find as find_cancelled;
 pub use dedup::note_consumed;
 pub use inline_message::{left as inline_left, set_free};
-pub use lease::{abandon, lose, renew};
+pub use lease::{abandon, lose, release, renew};
 pub use phantom_lease::forget as forget_phantom;
 pub use prepare::acquire;

@@ -7,10 +7,8 @@ use crate::engine::Engine;
 use crate::records::head::{Head, PhantomLease};
 use crate::records::{decode, instance_of, message};
 use crate::send::slot_of;
+use crate::tuning::PHANTOM_LEASE_RECHECK_MS;
 use perennial_store::{Commit, Error, Op, Record, Result, ScanQuery};
-
-/// How long one is left alone whose messages wait to be claimed.
-const WAIT_MS: u64 = 600_000;
 
 /// Notes that a claim on a head may be on nothing.
 pub fn note(engine: &Engine, head: &mut Head) {
@@ -29,7 +27,7 @@ pub async fn forget(engine: &Engine, record: Record) -> Result<()> {
     let Some(phantom) = head.phantom.as_mut().filter(|_| !held) else {
         return Ok(());
     };
-    phantom.due_ms = now_ms + WAIT_MS;
+    phantom.due_ms = now_ms + PHANTOM_LEASE_RECHECK_MS;
     let query = ScanQuery::under(record.key.partition.clone(), message::root(), 1).keys_only();
     let op = match engine.store.scan(&query).await?.records.is_empty() {
         true => Op::Delete(record.key.clone(), record.version),

@@ -2,12 +2,12 @@
 
 use super::acquire::{self, Acquired};
 use super::dedup::was_consumed;
-use super::{abandon, mailbox};
+use super::{abandon, mailbox, release};
 use crate::board::Window;
 use crate::engine::Engine;
 use crate::instance::Snapshot;
-use crate::queued::PUT_OFF_MS;
 use crate::shared::{Shared, handover};
+use crate::tuning::{LEASED_ELSEWHERE_MS, PUT_OFF_MS};
 use crate::turn::{self, Abandoned, Aside, ClaimGuard, Fetched, Prepared};
 use duroxide::providers::{ProviderError, WorkItem};
 use futures::FutureExt;
@@ -16,15 +16,12 @@ use perennial_store::{Result, Version};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an instance is left alone that another process works on, before it is looked at again.
-const BUSY_MS: u64 = 1_000;
-
 /// Claims and reads a turn. Its claim is in the store, so it does not stop half-way if the caller goes away: what it got is
 /// then given back.
 pub async fn acquire(
     engine: &Arc<Engine>,
     shared: &Arc<Shared>,
-    mut taken: ClaimGuard,
+    mut guard: ClaimGuard,
     window: &Window,
     lock: Duration,
 ) -> Result<Option<Fetched>> {
@@ -32,8 +29,8 @@ pub async fn acquire(
     let fetch = {
         let shared = Arc::clone(&shared);
         async move {
-            let prepared = prepare(&owned, &shared, &mut taken, &window, lock).await;
-            turn::hand_out(&owned, taken, prepared, &window, lock)
+            let prepared = prepare(&owned, &shared, &mut guard, &window, lock).await;
+            turn::hand_out(&owned, guard, prepared, &window, lock)
         }
     };
     handover::hand_over(engine, &shared, fetch, give_back).await
@@ -51,21 +48,21 @@ fn give_back(engine: Arc<Engine>, _: Arc<Shared>, token: String) -> BoxFuture<'s
 async fn prepare(
     engine: &Arc<Engine>,
     shared: &Shared,
-    taken: &mut ClaimGuard,
+    guard: &mut ClaimGuard,
     window: &Window,
     lock: Duration,
 ) -> Result<Option<Prepared>> {
-    let acquired = acquire::acquire(engine, shared, taken, window, lock).await?;
+    let acquired = acquire::acquire(engine, shared, guard, window, lock).await?;
     let Acquired::Ours(snapshot, messages) = acquired else {
-        stand_back(engine, taken, acquired);
+        stand_back(engine, guard, acquired);
         return Ok(None);
     };
-    let messages = unconsumed(&snapshot, taken, messages);
-    let verdict = assess(&snapshot, taken, &messages);
-    let (instance, queued) = (&taken.instance, &taken.queued_messages);
+    let messages = unconsumed(&snapshot, guard, messages);
+    let verdict = assess(&snapshot, guard, &messages);
+    let (instance, queued) = (&guard.instance, &guard.queued_messages);
     match verdict {
         Verdict::Turn { name, version } => {
-            let attempt = attempt(&snapshot, taken);
+            let attempt = attempt(&snapshot, guard);
             return Ok(Some(Prepared {
                 snapshot,
                 messages,
@@ -74,26 +71,26 @@ async fn prepare(
                 attempt,
             }));
         }
-        Verdict::Nothing => acquire::release(engine, instance, &snapshot).await?,
+        Verdict::Nothing => release(engine, instance, &snapshot).await?,
         Verdict::Consumed => mailbox::discard(engine, instance, queued, &snapshot).await?,
         Verdict::NoInstance(head) => mailbox::orphan(engine, instance, queued, &messages, head).await?,
         Verdict::NoName => {
-            acquire::release(engine, instance, &snapshot).await?;
-            taken.set_aside(Aside::Orphaned);
+            release(engine, instance, &snapshot).await?;
+            guard.set_aside(Aside::Orphaned);
         }
     }
     Ok(None)
 }
 
 /// The instance could not be claimed: it is left alone for as long as that is likely to stay so.
-fn stand_back(engine: &Engine, taken: &mut ClaimGuard, acquired: Acquired) {
+fn stand_back(engine: &Engine, guard: &mut ClaimGuard, acquired: Acquired) {
     match acquired {
         Acquired::Busy(until_ms) if until_ms > engine.clock.now_ms() => {
             let (mut board, now_ms) = engine.board.lock();
-            board.leave_alone(&taken.instance, until_ms.min(now_ms + BUSY_MS), now_ms);
+            board.leave_alone(&guard.instance, until_ms.min(now_ms + LEASED_ELSEWHERE_MS), now_ms);
         }
-        Acquired::Busy(_) => taken.put_off(PUT_OFF_MS),
-        Acquired::Pinned(pin) => engine.board.lock().0.pin(&taken.instance, pin),
+        Acquired::Busy(_) => guard.put_off(PUT_OFF_MS),
+        Acquired::Pinned(pin) => engine.board.lock().0.pin(&guard.instance, pin),
         Acquired::Nothing | Acquired::Ours(..) => {}
     }
 }
@@ -108,12 +105,12 @@ enum Verdict {
     Consumed,
     /// There is no instance, only the head that the claim has made, at this version.
     NoInstance(Version),
-    /// There is an instance, but neither it nor its messages tell the name of the workflow.
+    /// There is an instance, but neither it nor its messages name the workflow.
     NoName,
 }
 
-fn assess(snapshot: &Snapshot, taken: &ClaimGuard, messages: &[WorkItem]) -> Verdict {
-    if taken.queued_messages.is_empty() {
+fn assess(snapshot: &Snapshot, guard: &ClaimGuard, messages: &[WorkItem]) -> Verdict {
+    if guard.queued_messages.is_empty() {
         return Verdict::Nothing;
     }
     if messages.is_empty() {
@@ -131,16 +128,16 @@ fn assess(snapshot: &Snapshot, taken: &ClaimGuard, messages: &[WorkItem]) -> Ver
 }
 
 /// How often the messages of a turn were handed out, with this time.
-fn attempt(snapshot: &Snapshot, taken: &ClaimGuard) -> u32 {
-    let attempts = taken.queued_messages.iter().map(|(_, queued)| queued.attempts);
+fn attempt(snapshot: &Snapshot, guard: &ClaimGuard) -> u32 {
+    let attempts = guard.queued_messages.iter().map(|(_, queued)| queued.attempts);
     let deliveries = snapshot.head.as_ref().map_or(1, |(head, _)| head.deliveries);
     attempts.max().unwrap_or_default() + deliveries
 }
 
 /// The messages that were not consumed before. The others are consumed once more, and not handed out.
-fn unconsumed(snapshot: &Snapshot, taken: &ClaimGuard, messages: Vec<WorkItem>) -> Vec<WorkItem> {
+fn unconsumed(snapshot: &Snapshot, guard: &ClaimGuard, messages: Vec<WorkItem>) -> Vec<WorkItem> {
     let Some(head) = snapshot.head() else { return messages };
-    let queued_messages = taken.queued_messages.iter().map(|(_, queued)| queued);
+    let queued_messages = guard.queued_messages.iter().map(|(_, queued)| queued);
     let both = messages.into_iter().zip(queued_messages);
     both.filter(|(_, queued)| !was_consumed(head, &queued.id))
         .map(|(message, _)| message)

@@ -2,7 +2,7 @@
 
 use super::next::Next;
 use crate::engine::Engine;
-use crate::outbox;
+use crate::outbox::{self, Outgoing};
 use crate::queued::NewMessage;
 use crate::shared::batcher::{self, BatchOutcome, OptionalOp};
 use crate::shared::{Arrival, ArrivalClaim, Shared, known_version, receive};
@@ -48,9 +48,9 @@ pub async fn finish(
     engine: &Arc<Engine>,
     shared: &Arc<Shared>,
     done: Done,
-    result: Option<(NewMessage, Op)>,
+    result: Option<(Outgoing, Op)>,
 ) -> Result<(), ProviderError> {
-    let ending = done.ending(engine, result);
+    let ending = done.ending(result);
     let result = ending.result;
     let since = result
         .as_ref()

@@ -19,11 +19,11 @@ use tracing::trace;
 pub async fn acquire(
     engine: &Arc<Engine>,
     shared: &Arc<Shared>,
-    taken: ClaimGuard,
+    guard: ClaimGuard,
     worker: &Worker,
 ) -> Result<Option<Fetched>> {
     let (owned, owned_shared, worker) = (Arc::clone(engine), Arc::clone(shared), worker.clone());
-    let fetch = async move { prepare(&owned, &owned_shared, taken, &worker).await };
+    let fetch = async move { prepare(&owned, &owned_shared, guard, &worker).await };
     handover::hand_over(engine, shared, fetch, give_back).await
 }
 
@@ -49,30 +49,30 @@ fn give_back(engine: Arc<Engine>, shared: Arc<Shared>, token: String) -> BoxFutu
 async fn prepare(
     engine: &Arc<Engine>,
     shared: &Arc<Shared>,
-    mut taken: ClaimGuard,
+    mut guard: ClaimGuard,
     worker: &Worker,
 ) -> Result<Option<Fetched>> {
     let mut took = None;
-    if let (Some(session), Some(owner)) = (&taken.queued.activity.session, &worker.want.owner) {
+    if let (Some(session), Some(owner)) = (&guard.queued.activity.session, &worker.want.owner) {
         match sessions::acquire(engine, shared, session, owner, worker.session_ms).await? {
             Tenancy::Held => {}
             Tenancy::Taken => took = Some((Arc::clone(session), Arc::clone(owner))),
             // The board knows by now which worker holds it.
             Tenancy::Refused => {
-                taken.session_before = None;
+                guard.session_before = None;
                 return Ok(None);
             }
         }
     }
-    match acquire::acquire(engine, shared, taken.order, &taken.queued, worker.lock).await {
-        Ok(Acquired::Ours(item)) => Ok(hand_out(engine, taken, &item, took, worker.lock)),
+    match acquire::acquire(engine, shared, guard.order, &guard.queued, worker.lock).await {
+        Ok(Acquired::Ours(item)) => Ok(hand_out(engine, guard, &item, took, worker.lock)),
         Ok(lost) => {
-            trace!(instance = %taken.queued.activity.instance, activity = taken.queued.activity.id, "activity not found as it was");
-            taken.withdraw(matches!(lost, Acquired::Lost));
+            trace!(instance = %guard.queued.activity.instance, activity = guard.queued.activity.id, "activity not found as it was");
+            guard.withdraw(matches!(lost, Acquired::Lost));
             Ok(None)
         }
         Err(Error::Corrupt(why)) => {
-            taken.quarantine(&why);
+            guard.quarantine(&why);
             Ok(None)
         }
         Err(other) => Err(other),

@@ -5,13 +5,10 @@ use crate::board::QueuedActivity;
 use crate::engine::Engine;
 use crate::lazy_task::LazyTask;
 use crate::shared::Shared;
+use crate::tuning::UNUSED_CLAIM_AFTER;
 use perennial_store::{Clock, Order};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 use tracing::debug;
-
-/// How long an activity waits for its worker before other processes may have it too.
-const UNUSED_FOR: Duration = Duration::from_millis(300);
 
 /// The task that releases claims for which no worker comes.
 #[derive(Default)]
@@ -28,11 +25,11 @@ impl ReservationReaper {
 
 async fn run(engine: Weak<Engine>, shared: Arc<Shared>, clock: Arc<dyn Clock>) {
     loop {
-        clock.sleep(UNUSED_FOR).await;
+        clock.sleep(UNUSED_CLAIM_AFTER).await;
         let Some(engine) = engine.upgrade().filter(|engine| !engine.is_closed()) else {
             return;
         };
-        let since_ms = clock.now_ms().saturating_sub(UNUSED_FOR.as_millis() as u64);
+        let since_ms = clock.now_ms().saturating_sub(UNUSED_CLAIM_AFTER.as_millis() as u64);
         release_unused(&engine, &shared, since_ms).await;
         let is_idle = || engine.board.lock().0.work().reserved().next().is_none();
         if is_idle() && shared.reaper.0.may_end(is_idle) {

@@ -5,14 +5,12 @@ use crate::queued::written;
 use crate::records::decode;
 use crate::records::session::Session;
 use crate::shared::Shared;
+use crate::tuning::SESSION_CLAIM_TRIES;
 use perennial_store::{Commit, Error, Op, Record, Result, Version};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
-
-/// How often a session is tried for when its record is not what was expected.
-const TRIES: usize = 8;
 
 /// The sessions whose records this process wrote last.
 pub type Held = Mutex<BTreeMap<Arc<str>, (Session, Version)>>;
@@ -38,7 +36,7 @@ pub async fn acquire(
 ) -> Result<Tenancy> {
     let mut held = shared.sessions.lock().await;
     let mut known = held.get(session).cloned();
-    for _ in 0..TRIES {
+    for _ in 0..SESSION_CLAIM_TRIES {
         let now_ms = engine.clock.now_ms();
         if let Some((there, _)) = &known {
             if there.owner == *owner && there.until_ms > now_ms.saturating_add(lock_ms / 2) {
