@@ -91,7 +91,7 @@ fn told(account: &Account, made: Made) -> String {
     );
     match made {
         Made::Created => format!("made {container}: it is ready"),
-        Made::Mended => format!("mended the settings of {container}: it is ready"),
+        Made::Repaired => format!("repaired the settings of {container}: it is ready"),
         _ => format!("nothing to do: {container} is ready"),
     }
 }
