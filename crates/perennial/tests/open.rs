@@ -87,6 +87,6 @@ async fn a_program_without_cosmos_db_says_how_to_get_it() {
             matches!(error, OpenError::NotBuilt { feature: "cosmos", .. }),
             "{error}"
         );
-        assert!(error.to_string().contains("feature \"cosmos\""), "{error}");
+        assert!(error.to_string().contains("--features cosmos"), "{error}");
     }
 }
