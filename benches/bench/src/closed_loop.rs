@@ -31,11 +31,11 @@ pub struct Measurement {
     pub elapsed_s: f64,
     /// How long starting the runtime took beforehand, in seconds.
     pub runtime_start_s: f64,
-    /// CPU seconds of the whole process meanwhile (runtime, clients and store), where the platform tells.
+    /// CPU seconds of the whole process meanwhile (runtime, clients and store), where the platform reports them.
     pub cpu_s: Option<f64>,
-    /// Resident memory at the end, in bytes, where the platform tells.
+    /// Resident memory at the end, in bytes, where the platform reports it.
     pub rss_bytes: Option<u64>,
-    /// Durable commits that the runtime and the clients asked for.
+    /// Durable commits that the runtime and the clients requested.
     pub commits: u64,
     /// The latency of every workflow in microseconds, sorted.
     #[serde(skip)]

@@ -1,5 +1,5 @@
-//! Does a store stay fast as it grows? The parts of the answer: measure it, fill it, measure it again, best each in
-//! a process of its own, so that memory left over from one does not count for the next.
+//! Measures whether a store stays fast as it grows: measure it, fill it, measure it again, best each in a separate
+//! process, so that memory left over from one does not count for the next.
 
 use crate::closed_loop::{Measurement, run_case};
 use crate::process::{peak_rss_bytes, rss_bytes};

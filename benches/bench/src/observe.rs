@@ -31,7 +31,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// All durable commits that callers asked for.
+    /// All durable commits that callers requested.
     pub fn commits(self) -> u64 {
         self.enqueued + self.turns + self.activities
     }

@@ -1,9 +1,9 @@
-//! What this process has used, as the operating system tells it.
+//! What this process has used, as the operating system reports it.
 
 /// The kernel's clock ticks per second in `/proc/self/stat`: 100 on every Linux platform Rust runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// CPU seconds (user and system, all threads) that this process has used, where the platform tells.
+/// CPU seconds (user and system, all threads) that this process has used, where the platform reports them.
 pub fn cpu_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     // The second field is the program's name in brackets and may itself hold spaces and brackets.
@@ -14,17 +14,17 @@ pub fn cpu_seconds() -> Option<f64> {
     Some((user + system) / TICKS_PER_SECOND)
 }
 
-/// The resident memory of this process in bytes, where the platform tells.
+/// The resident memory of this process in bytes, where the platform reports it.
 pub fn rss_bytes() -> Option<u64> {
     status_bytes("VmRSS:")
 }
 
-/// The highest resident memory this process ever had, in bytes, where the platform tells.
+/// The highest resident memory this process ever had, in bytes, where the platform reports it.
 pub fn peak_rss_bytes() -> Option<u64> {
     status_bytes("VmHWM:")
 }
 
-/// How many tasks of the whole machine wanted a processor over the last minute, where the platform tells.
+/// How many tasks of the whole machine wanted a processor over the last minute, where the platform reports it.
 pub fn load_average() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg")
         .ok()?

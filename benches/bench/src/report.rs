@@ -19,9 +19,9 @@ pub struct Cell {
     pub p90_us: u64,
     /// 99th percentile of the latency.
     pub p99_us: u64,
-    /// CPU milliseconds of the whole process per workflow, where the platform tells.
+    /// CPU milliseconds of the whole process per workflow, where the platform reports them.
     pub cpu_ms_per_workflow: Option<f64>,
-    /// Durable commits that the runtime and the clients asked for, per workflow.
+    /// Durable commits that the runtime and the clients requested, per workflow.
     pub commits_per_workflow: f64,
     /// The rounds themselves.
     pub rounds: Vec<Measurement>,
@@ -52,7 +52,7 @@ impl Cell {
         self.rounds.iter().find_map(|r| r.failure.as_deref())
     }
 
-    /// CPU seconds over all rounds, where the platform tells.
+    /// CPU seconds over all rounds, where the platform reports them.
     pub fn cpu_s(&self) -> Option<f64> {
         self.rounds.iter().map(|r| r.cpu_s).sum()
     }

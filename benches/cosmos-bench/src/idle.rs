@@ -1,4 +1,4 @@
-//! What a runtime asks for that has nothing to do.
+//! The requests of a runtime that has nothing to do.
 
 use crate::measure::{Idle, Plan};
 use crate::sides::{Side, container};

@@ -20,7 +20,7 @@ pub struct Plan {
     pub idle: Duration,
     /// With which slots.
     pub idle_slots: Vec<Slots>,
-    /// Whether sides are told of the runtime's slots.
+    /// Whether the sides are configured with the runtime's slots.
     pub tuned: bool,
 }
 
@@ -58,7 +58,7 @@ pub struct Row {
     pub cells: Vec<Cell>,
 }
 
-/// What an idle runtime asks for.
+/// The requests of an idle runtime.
 #[derive(Debug, Clone, Serialize)]
 pub struct Idle {
     /// The side.
@@ -80,7 +80,7 @@ pub struct Measured {
     pub idle: Vec<Idle>,
 }
 
-/// Measures everything, and tells before each step what comes.
+/// Measures everything, and announces each step.
 pub async fn all(server: &Server, plan: &Plan, mut tell: impl FnMut(String)) -> Result<Measured, BenchError> {
     let mut rows = Vec::new();
     for (number, case) in plan.cases.iter().enumerate() {

@@ -48,7 +48,7 @@ impl Side {
         }
     }
 
-    /// Opens it on the container of this name; `slots` are those of the runtime, if it is to be told.
+    /// Opens it on the container of this name; `slots` are those of the runtime, if it is to be configured with them.
     pub async fn open(
         self,
         server: &Server,
@@ -106,7 +106,7 @@ mod incumbent {
 
     struct Incumbent(Arc<CosmosDBProvider>);
 
-    /// As it is published. Its manual tells it of the runtime's slots, so that they do not compete.
+    /// As it is published. Its manual says to configure it with the runtime's slots, so that they do not compete.
     pub async fn open(server: &Server, container: &str, slots: Option<Slots>) -> Result<Box<dyn Open>, BenchError> {
         let failed = |e: String| BenchError::new("open duroxide-cdb on the test server", e);
         let number = |count: usize| u32::try_from(count).map_err(|e| failed(e.to_string()));

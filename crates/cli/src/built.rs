@@ -1,8 +1,8 @@
-//! What this build was made without, and the command that makes one with it.
+//! Features that this build lacks, and the command that builds them in.
 
 use crate::error::CliError;
 
-/// Refuses what needs a feature that this build does not have.
+/// The error for a feature that this build does not have.
 pub fn lacks(what: &str, feature: &str) -> CliError {
     CliError::Usage(format!(
         "this build of perennial has no {what}; build it in with: {}",
@@ -10,7 +10,7 @@ pub fn lacks(what: &str, feature: &str) -> CliError {
     ))
 }
 
-/// The command line to use instead of this one, so that the feature is built in.
+/// The same command line, with the feature built in.
 fn command_with(feature: &str) -> String {
     let arguments: Vec<String> = std::env::args().skip(1).map(|argument| quoted(&argument)).collect();
     format!(
@@ -19,7 +19,7 @@ fn command_with(feature: &str) -> String {
     )
 }
 
-/// An argument as a shell reads it.
+/// An argument, quoted for a shell.
 fn quoted(argument: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
     match !argument.is_empty() && argument.chars().all(is_plain) {

@@ -1,9 +1,9 @@
-//! How a command ends when it does not end well.
+//! Errors of commands.
 
 use std::fmt;
 use std::io;
 
-/// The exit codes, as `--help` tells them. Keep in step with [`CliError::exit_code`].
+/// The exit codes, as `--help` lists them. Keep in step with [`CliError::exit_code`].
 pub const EXIT_CODES: &str = "\
 Exit codes:
     0  all went well
@@ -23,9 +23,9 @@ pub enum CliError {
     Usage(String),
     /// The store could not be opened, or it broke.
     Store(String),
-    /// A signal stopped it, as [`crate::stop`] tells, and the user knows what that means.
+    /// A signal stopped it, see [`crate::stop`]; the user knows why.
     Interrupted,
-    /// Nobody reads the output any more.
+    /// The output is not read any more.
     OutputClosed,
 }
 
@@ -46,7 +46,7 @@ impl CliError {
         }
     }
 
-    /// What to tell on stderr, unless all is said already.
+    /// The message for stderr, unless all is said already.
     pub fn message(&self) -> Option<&str> {
         match self {
             Self::Failed(message) | Self::Usage(message) | Self::Store(message) => Some(message),

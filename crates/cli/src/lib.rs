@@ -1,4 +1,6 @@
-//! The command line of perennial: what the binary `perennial` does.
+//! The command line of perennial: the commands of the binary `perennial`.
+//!
+//! `perennial --help` lists them. Programs that want to store workflows use the crate `perennial` instead.
 
 #![allow(
     clippy::disallowed_methods,
@@ -28,7 +30,7 @@ struct Arguments {
     command: Command,
 }
 
-/// Runs the command that the program's arguments ask for.
+/// Runs the command that the program's arguments name.
 pub async fn run() -> ExitCode {
     let arguments = Arguments::parse();
     log_to_stderr();
@@ -68,7 +70,7 @@ fn cosmos_feature(arguments: &[String]) -> &'static str {
     }
 }
 
-/// Tells what went wrong on stderr. If that is closed too there is nobody left to tell.
+/// Reports an error on stderr. If that is closed too, there is nowhere left to report it.
 fn report(error: &CliError) {
     use std::io::Write;
     if let Some(message) = error.message() {
@@ -76,8 +78,8 @@ fn report(error: &CliError) {
     }
 }
 
-/// Logs as `RUST_LOG` asks for, and not at all if it is not set: the runtime reports every failed attempt of an
-/// activity, which the commands already show in their own words.
+/// Logs as `RUST_LOG` says, and nothing if it is not set: the runtime logs every failed attempt of an activity, which
+/// the commands already show in their own words.
 fn log_to_stderr() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("off"));
     tracing_subscriber::fmt()

@@ -1,9 +1,9 @@
-//! What is written to stdout: tables for people at a terminal, stable plain lines for everything else.
+//! Output to stdout: tables for people at a terminal, stable plain lines for everything else.
 
 use crate::table::Table;
 use std::io::{self, IsTerminal, Write};
 
-/// One measured or counted fact: a stable key for programs, words for people.
+/// One measured or counted fact: a stable key for programs, a description for people.
 #[derive(Debug, Clone)]
 pub struct Fact {
     key: &'static str,
@@ -26,14 +26,14 @@ pub struct Output {
 }
 
 impl Output {
-    /// Finds out who is reading.
+    /// Output for a terminal or for a pipe, whichever stdout is.
     pub fn new() -> Self {
         Self {
             terminal: io::stdout().is_terminal(),
         }
     }
 
-    /// Whether a person reads along at a terminal, so that bars and tables make sense.
+    /// Whether stdout is a terminal, so that bars and tables make sense.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }

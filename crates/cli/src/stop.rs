@@ -1,11 +1,11 @@
-//! Being asked to stop.
+//! Requests to stop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether it was SIGTERM that asked. The signal belongs to the process, and so does its exit code.
+/// Whether SIGTERM requested the stop. The signal belongs to the process, and so does its exit code.
 static TERMINATED: AtomicBool = AtomicBool::new(false);
 
-/// Resolves when the user or the system asks to stop.
+/// Resolves when the user or the system requests a stop.
 pub async fn requested() {
     #[cfg(unix)]
     {
@@ -23,7 +23,7 @@ pub async fn requested() {
     }
 }
 
-/// The exit code of a process that was asked to stop: 128 and the signal's number, as shells have it.
+/// The exit code of a stopped process: 128 and the signal's number, as shells have it.
 pub fn exit_code() -> u8 {
     match TERMINATED.load(Ordering::Relaxed) {
         true => 143,

@@ -72,7 +72,7 @@ fn refused(error: OpenError) -> CliError {
     }
 }
 
-/// Notes it if a store breaks before it is closed.
+/// Records it if a store breaks before it is closed.
 async fn watch_over(store: Workflows) {
     let health = store.closed().await;
     if health != Health::Closed {
@@ -80,8 +80,7 @@ async fn watch_over(store: Workflows) {
     }
 }
 
-/// Waits until a store breaks under the command that runs. Commands do not wait for it to recover: whoever started them
-/// should know.
+/// Waits until a store breaks under the running command. Commands do not wait for it to recover: the user should know.
 pub async fn broke() -> CliError {
     let mut broken = BROKEN.subscribe();
     let why = match broken.wait_for(Option::is_some).await {
@@ -89,7 +88,7 @@ pub async fn broke() -> CliError {
         Err(_) => return std::future::pending().await,
     };
     CliError::Store(format!(
-        "{why}; what was committed is safe: mend the cause (free some space, check the disk) and run it again"
+        "{why}; what was committed is safe: fix the cause (free some space, check the disk) and run it again"
     ))
 }
 

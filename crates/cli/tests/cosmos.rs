@@ -1,4 +1,4 @@
-//! Stores in Cosmos DB as users make them, run on them and ask what they cost, on the test server.
+//! Stores in Cosmos DB as users create them, run on them and query their cost, on the test server.
 
 #![allow(
     clippy::unwrap_used,
@@ -37,7 +37,7 @@ async fn init(url: &str) {
     assert!(output.status.success(), "{}", told(&output));
 }
 
-/// Fails with this exit code and a line that holds all of these.
+/// Asserts this exit code and a line that holds all of these.
 fn refused(output: &Output, code: i32, words: &[&str]) {
     assert_eq!(output.status.code(), Some(code), "{}", told(output));
     let line = text(&output.stderr);
@@ -51,7 +51,7 @@ async fn a_container_is_made_once() {
     for (arguments, expected) in [
         (
             &["--autoscale", "2000"][..],
-            "made the container workflows of the database db",
+            "created the container workflows of the database db",
         ),
         (&["--serverless"], "nothing to do"),
         (&["--throughput", "400"], "its throughput was left as it is"),
@@ -84,7 +84,7 @@ async fn a_container_of_something_else_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wrong_arguments_are_told_apart_from_failures() {
+async fn wrong_arguments_have_another_exit_code_than_failures() {
     for (wrong, code) in [
         (&["cosmos", "init"][..], 2),
         (&["cosmos", "init", "cosmos://a/b/c", "--throughput", "450"], 2),
@@ -137,7 +137,7 @@ async fn no_secret_is_ever_shown() {
     }
 }
 
-/// Runs hello-worlds as a program does, with the account's key handed over.
+/// Runs hello-worlds as a program does, with the account's key passed in.
 async fn hello_worlds(server: &Server, count: u32) {
     let store = perennial::Builder::new(url(server)).cosmos_key(server.key()).open();
     let store = store.await.unwrap();
@@ -164,7 +164,7 @@ async fn hello_worlds(server: &Server, count: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_workflows_cost_is_told_after_a_run() {
+async fn the_cost_of_workflows_is_shown_after_a_run() {
     let server = serve().await;
     let url = url(&server);
     refused(
@@ -173,11 +173,7 @@ async fn what_workflows_cost_is_told_after_a_run() {
         &["does not exist", "cosmos init"],
     );
     init(&url).await;
-    refused(
-        &perennial(&["cosmos", "cost", &url]).await,
-        1,
-        &["no run is written down"],
-    );
+    refused(&perennial(&["cosmos", "cost", &url]).await, 1, &["no run is recorded"]);
     hello_worlds(&server, 7).await;
     let before = server.counts();
     let output = perennial(&["cosmos", "cost", &url, "--per-minute", "6000"]).await;
@@ -203,7 +199,7 @@ async fn what_workflows_cost_is_told_after_a_run() {
     );
     assert!(number("autoscale") >= number("throughput") && number("autoscale") % 1000.0 == 0.0);
     assert!(text(&output.stdout).contains("| commit"), "{}", told(&output));
-    // Who only asks is no run.
+    // A process that only queries the cost is no run.
     let again = support::facts(&perennial(&["cosmos", "cost", &url]).await);
     assert_eq!(again["request_units"], facts["request_units"]);
 }

@@ -1,4 +1,4 @@
-//! The demo as its users run it: a process of its own, stopped as rudely as possible and run again.
+//! The demo as users run it: a separate process, stopped as rudely as possible and run again.
 
 #![allow(
     clippy::unwrap_used,

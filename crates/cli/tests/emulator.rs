@@ -67,7 +67,7 @@ impl Emulator {
 
 /// The best of a few: the machine may be busy with something else.
 #[test]
-fn it_is_there_within_a_second_and_goes_when_it_is_told_to() {
+fn it_starts_within_a_second_and_ends_on_a_signal() {
     let directory = tempfile::tempdir().unwrap();
     let mut best = Duration::MAX;
     for signal in ["-INT", "-TERM", "-INT", "-INT", "-INT"] {
@@ -93,7 +93,7 @@ async fn its_store_is_ready_for_the_demo_without_a_key() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_told() {
+async fn a_port_that_is_taken_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();

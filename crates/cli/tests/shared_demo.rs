@@ -51,7 +51,7 @@ fn demo(directory: &Path, url: &str) -> Demo {
     Demo::start(perennial(directory, &arguments))
 }
 
-/// Every order ended well, every step that is recorded ran, and none that was finished ran again.
+/// Every order ended well, every recorded step ran, and none that was finished ran again.
 fn check(ended: &Ended) {
     let facts = ended.facts();
     println!("{facts:?}");
@@ -62,9 +62,9 @@ fn check(ended: &Ended) {
     assert!(facts["executions"] >= facts["steps"] && facts["steps"] > 0);
 }
 
-/// Starts demos, kills `victims` of them at random moments, one after the other, and waits for the rest. Each that was
-/// killed is started again if `again`.
-fn torment(directory: &Path, url: &str, demos: usize, victims: usize, again: bool, dice: &mut Dice) -> usize {
+/// Starts demos, kills `victims` of them at random moments, one after the other, and waits for the rest. Each killed
+/// one is started again if `again`.
+fn kill_at_random(directory: &Path, url: &str, demos: usize, victims: usize, again: bool, dice: &mut Dice) -> usize {
     let mut running: Vec<Demo> = (0..demos).map(|_| demo(directory, url)).collect();
     let mut kills = 0;
     for _ in 0..victims {
@@ -86,12 +86,12 @@ fn torment(directory: &Path, url: &str, demos: usize, victims: usize, again: boo
 }
 
 /// A store for demos.
-struct Bed {
+struct Fixture {
     server: Server,
     directory: tempfile::TempDir,
 }
 
-impl Bed {
+impl Fixture {
     async fn new() -> Self {
         let server = Server::start(Options::default()).await.unwrap();
         let directory = tempfile::tempdir().unwrap();
@@ -110,7 +110,7 @@ impl Bed {
     }
 }
 
-/// Does what blocks off the runtime's threads, which serve the store.
+/// Runs blocking work off the runtime's threads, which serve the store.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.unwrap()
 }
@@ -121,17 +121,17 @@ async fn rounds(demos: usize, victims: usize, again: bool) {
     println!("seed {seed}");
     let mut dice = Dice(seed);
     for _ in 0..number("PERENNIAL_DEMOS_ROUNDS").unwrap_or(1) {
-        let bed = Bed::new().await;
+        let bed = Fixture::new().await;
         let mut roll = Dice(dice.below(u64::MAX));
         let (url, directory) = (bed.url(), bed.directory.path().to_owned());
-        let kills = blocking(move || torment(&directory, &url, demos, victims, again, &mut roll)).await;
+        let kills = blocking(move || kill_at_random(&directory, &url, demos, victims, again, &mut roll)).await;
         println!("{kills} kills");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_share_the_orders_and_who_comes_later_begins_the_next_batch() {
-    let bed = Bed::new().await;
+async fn two_share_the_orders_and_a_later_one_begins_the_next_batch() {
+    let bed = Fixture::new().await;
     let (one, other) = (bed.demo(), bed.demo());
     let next = blocking(move || {
         check(&one.ended());
@@ -160,7 +160,7 @@ async fn of_three_any_are_killed_and_started_again() {
 
 /// A proof that cannot fail proves nothing. While a demo goes on with what another had finished, its ledger is forged.
 async fn forged(forge: Op) -> Ended {
-    let bed = Bed::new().await;
+    let bed = Fixture::new().await;
     let mut first = bed.demo();
     let (bed, second) = blocking(move || {
         assert!(first.has_finished(60), "the demo ended before it could be killed");
@@ -186,7 +186,7 @@ fn entry(id: RecordId) -> Key {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_finished_step_that_runs_again_is_told() {
+async fn a_finished_step_that_runs_again_is_reported() {
     let again = r#"{"run":99,"step":"1/1/reserve-stock#1"}"#;
     let id = RecordId::of("ran").number(99).number(0);
     let ended = forged(Op::Create(Draft::new(entry(id), again))).await;
@@ -198,7 +198,7 @@ async fn a_finished_step_that_runs_again_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_recorded_step_that_never_ran_is_told() {
+async fn a_recorded_step_that_never_ran_is_reported() {
     // The first entry of a run that has finished many steps: no other run had to repeat it.
     let ended = forged(Op::Remove(entry(RecordId::of("ran").number(1).number(0)))).await;
     assert!(

@@ -1,4 +1,4 @@
-//! What the command line says to arguments that are wrong, and to questions.
+//! The response of the command line to wrong arguments and to --help.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and waits for a real process")]
 
@@ -26,7 +26,7 @@ fn an_unknown_store_is_named_and_so_are_the_known_ones() {
 }
 
 #[test]
-fn wrong_arguments_are_told_apart_from_failures() {
+fn wrong_arguments_have_another_exit_code_than_failures() {
     for wrong in [
         &["demo", "--workflows", "0"][..],
         &["bench", "--slots", "many"],
@@ -40,9 +40,10 @@ fn wrong_arguments_are_told_apart_from_failures() {
     }
 }
 
-/// Everything that people write for a store and that is none: told in one line what to write instead, and nothing is made.
+/// Everything that people write for a store and that is none: the error says in one line what to write instead, and
+/// nothing is created.
 #[test]
-fn what_is_no_store_is_answered_with_what_to_write() {
+fn the_error_for_a_wrong_store_says_what_to_write() {
     let directory = tempfile::tempdir().unwrap();
     for (wrong, advice) in [
         ("memory", "\"memory:\""),
@@ -95,7 +96,7 @@ fn help_teaches_with_examples_and_exit_codes() {
     );
 }
 
-/// Runs a long bench and sends it a signal once it has begun, which its directory tells.
+/// Runs a long bench and sends it a signal once it has begun, which its directory shows.
 #[cfg(unix)]
 fn signalled(signal: &str) -> Option<i32> {
     let directory = tempfile::tempdir().unwrap();
@@ -118,7 +119,7 @@ fn signalled(signal: &str) -> Option<i32> {
     child.wait().unwrap().code()
 }
 
-/// The same with a long demo, which tells of its progress.
+/// The same with a long demo, which reports its progress.
 #[cfg(unix)]
 fn signalled_demo(signal: &str) -> Option<i32> {
     use std::io::BufRead;
@@ -142,7 +143,7 @@ fn signalled_demo(signal: &str) -> Option<i32> {
 
 #[cfg(unix)]
 #[test]
-fn a_signal_has_its_own_exit_code_and_help_tells_it() {
+fn a_signal_has_its_own_exit_code_and_help_lists_it() {
     let help = text(&perennial(&["--help"]).stdout);
     for (signal, name, code) in [("-INT", "SIGINT", 130), ("-TERM", "SIGTERM", 143)] {
         assert_eq!(signalled(signal), Some(code), "{signal}");

@@ -1,4 +1,4 @@
-//! Where a store is, and how this program proves who it is.
+//! The address of a store, and the credentials for it.
 
 use crate::OpenError;
 use azure_core::credentials::{Secret, TokenCredential};
@@ -10,22 +10,22 @@ use std::sync::Arc;
 /// The environment variable that holds the account's key, if there is one.
 pub const KEY_VARIABLE: &str = "PERENNIAL_COSMOS_KEY";
 
-/// How this program proves who it is.
+/// How this program authenticates.
 #[derive(Clone)]
 pub(crate) enum Credential {
-    /// By the key in the environment, or as somebody whom Entra ID knows.
+    /// By the key in the environment, or by an identity of Entra ID.
     Ambient,
     Key(Secret),
     Token(Arc<dyn TokenCredential>),
 }
 
-/// A container of an account, and how to be let in.
+/// A container of an account, and the credentials for it.
 ///
 /// ```
 /// let account = perennial_cosmos::Account::parse("cosmos://my-account/orders/perennial").unwrap();
 /// assert_eq!(account.endpoint(), "https://my-account.documents.azure.com/");
 /// assert_eq!((account.database(), account.container()), ("orders", "perennial"));
-/// // A key never stands in a URL: those are logged. It is in the environment, or handed over.
+/// // A key is never part of a URL, because URLs are logged. It comes from the environment, or is passed in.
 /// let account = account.with_key("c2VjcmV0");
 /// assert!(!format!("{account:?}").contains("c2VjcmV0"));
 /// ```
@@ -58,11 +58,11 @@ fn bad(why: &'static str) -> OpenError {
 }
 
 impl Account {
-    /// Reads a URL: `cosmos://ACCOUNT/DATABASE/CONTAINER`, where the account is a name or a host.
+    /// Parses a URL: `cosmos://ACCOUNT/DATABASE/CONTAINER`, where the account is a name or a host.
     ///
     /// An emulator on this machine is `cosmos+http://127.0.0.1:PORT/DATABASE/CONTAINER`, or any URL with
-    /// `?endpoint=http://127.0.0.1:PORT`. Without encryption no other machine is talked to, and without a key the
-    /// published one of all emulators is used there.
+    /// `?endpoint=http://127.0.0.1:PORT`. Unencrypted connections go to this machine only, and there the published key
+    /// of all emulators is used unless another is given.
     pub fn parse(url: &str) -> Result<Self, OpenError> {
         let url = Url::parse(url).map_err(|_| bad("it cannot be read"))?;
         if !url.username().is_empty() || url.password().is_some() {
@@ -104,7 +104,7 @@ impl Account {
         self
     }
 
-    /// The same container, as whoever this credential says.
+    /// The same container, with this credential.
     #[must_use]
     pub fn with_credential(mut self, credential: Arc<dyn TokenCredential>) -> Self {
         self.credential = Credential::Token(credential);
@@ -159,7 +159,7 @@ fn endpoint_of(text: &str) -> Result<Url, OpenError> {
     match endpoint.scheme() {
         "https" => {}
         "http" if is_local(&endpoint) => {}
-        "http" => return Err(bad("without encryption only an emulator on this machine is talked to")),
+        "http" => return Err(bad("without encryption only an emulator on this machine may be used")),
         _ => return Err(bad("its endpoint is neither https: nor http:")),
     }
     endpoint.set_path("/");
@@ -177,7 +177,7 @@ fn is_local(url: &Url) -> bool {
             .is_ok_and(|address: std::net::IpAddr| address.is_loopback())
 }
 
-/// A name of a database or a container, as the service takes it.
+/// The name of a database or a container, as the service takes it.
 fn name_of(segment: &str) -> Result<String, OpenError> {
     let pair = format!("n={}", segment.replace('+', "%2B"));
     let mut base = Url::parse("http://localhost/").map_err(|_| bad("it cannot be read"))?;

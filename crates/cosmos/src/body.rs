@@ -1,8 +1,8 @@
-//! How the bytes of a record become part of a document.
+//! The body of a record as part of a document.
 //!
-//! JSON objects and arrays are nested, so that they can be read in the portal, unless the service would change them:
-//! it keeps numbers as doubles and knows each property of an object once. Everything else is a string, or base64
-//! where that is shorter.
+//! JSON objects and arrays are nested, so that they can be read in the portal, unless the service would change them: it
+//! stores numbers as doubles and keeps each property of an object once. Everything else is a string, or base64 where
+//! that is shorter.
 
 use azure_core::base64;
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use std::collections::HashSet;
 use std::fmt;
 
-/// The largest integer that a double holds exactly together with all smaller ones.
+/// The largest integer up to which a double holds every integer exactly.
 pub(crate) const MAX_SAFE: u64 = (1 << 53) - 1;
 
 /// The service takes 128 levels; the document and the batch around the body are some of them.
@@ -40,7 +40,7 @@ impl<'a> Body<'a> {
         {
             return Self::Nested(raw);
         }
-        // Not more than base64 would take, a quarter of the characters may be escaped.
+        // No longer than base64 would be: a quarter of the characters may be escaped.
         let escaped = text.bytes().map(escaped_len).sum::<usize>();
         match escaped <= text.len() + text.len() / 3 {
             true => Self::Text(text),
@@ -49,7 +49,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// The bytes of a record from what its document holds; `None` unless it holds exactly one form.
+/// The bytes of a record from its document; `None` unless it holds exactly one form.
 pub(crate) fn read(nested: Option<Box<RawValue>>, text: Option<String>, encoded: Option<String>) -> Option<Bytes> {
     match (nested, text, encoded) {
         (Some(nested), None, None) => Some(Bytes::from(String::from(Box::<str>::from(nested)))),
@@ -67,13 +67,13 @@ fn escaped_len(byte: u8) -> usize {
     }
 }
 
-/// Whether the service gives back the same JSON value.
+/// Whether the service returns the same JSON value.
 fn is_kept(json: &str) -> bool {
     let mut deserializer = serde_json::Deserializer::from_str(json);
     deserializer.deserialize_any(Kept { depth: 0 }).is_ok()
 }
 
-/// Visits a value and fails at whatever would not come back as it is.
+/// Visits a value and fails at whatever would come back changed.
 #[derive(Clone, Copy)]
 struct Kept {
     depth: usize,

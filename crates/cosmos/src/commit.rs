@@ -1,8 +1,8 @@
-//! Commits: one transactional batch each, and never a guess about what became of it.
+//! Commits: one transactional batch each, and never a guess about its outcome.
 
 use crate::core::Core;
-use crate::failure::{self, Doubt};
-use crate::find::Found;
+use crate::failure::{self, Uncertainty};
+use crate::outcome::Outcome;
 use crate::prepare::{Action, Prepared};
 use azure_core::http::Etag;
 use azure_data_cosmos::CosmosError;
@@ -10,38 +10,38 @@ use azure_data_cosmos::models::TransactionalBatchOperationResult;
 use perennial_store::{Clock, Committed, Error, Result, SystemClock, Version};
 use std::time::Duration;
 
-/// How often a batch is sent whose outcome is not known, before the caller is told so.
+/// How often a batch with an unknown outcome is sent, before the caller gets the error.
 const MAX_TRIES: u32 = 2;
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 
-/// The version of a write that was overwritten before anybody could see its tag. Matches nothing.
+/// The version of a write that was overwritten before its tag could be read. Matches nothing.
 const OVERWRITTEN: &str = "overwritten";
 
-/// What became of a batch that was sent.
+/// The result of sending a batch.
 enum Sent {
     /// Everything happened; the tag of each step that wrote.
     Applied(Vec<Option<Etag>>),
     /// Nothing happened, because of this step.
     Refused { step: usize, status: u16, why: Error },
-    /// There is no answer that says what happened.
+    /// No reply says what happened.
     Failed(Error),
 }
 
-/// A batch's fate, and what is not known about earlier tries of it.
+/// The result of a batch, and what is unknown about earlier attempts of it.
 struct Reply {
     sent: Sent,
-    doubt: Doubt,
+    uncertainty: Uncertainty,
 }
 
 impl Core {
-    /// Sends a commit until it is known what became of it, or nobody can tell.
+    /// Sends a commit until its outcome is known, or cannot be known.
     pub(crate) async fn apply(&self, mut commit: Prepared) -> Result<Committed> {
-        // An earlier try may have happened: what looks like a conflict may be this commit itself.
-        let mut doubt = Doubt::NONE;
+        // An earlier attempt may have happened: an apparent conflict may be with this commit itself.
+        let mut uncertainty = Uncertainty::NONE;
         let mut tries = 0;
         while !commit.steps.is_empty() {
             let reply = self.send(&commit).await;
-            doubt = doubt.and(reply.doubt);
+            uncertainty = uncertainty.and(reply.uncertainty);
             let why = match reply.sent {
                 Sent::Applied(tags) => return Ok(self.committed(&commit, tags)),
                 Sent::Refused { step, status, why } => match refusal(&mut commit, step, status) {
@@ -49,15 +49,15 @@ impl Core {
                         self.drop_missing(&mut commit).await;
                         continue;
                     }
-                    Refusal::Conflict(conflict) if !doubt.may_have_happened => return Err(conflict),
+                    Refusal::Conflict(conflict) if !uncertainty.may_have_happened => return Err(conflict),
                     Refusal::Conflict(conflict) => return self.resolve_conflict(&commit, step, conflict).await,
                     Refusal::Other => why,
                 },
                 Sent::Failed(why) => why,
             };
             tries += 1;
-            if !doubt.may_have_happened || tries >= MAX_TRIES || !why.is_transient() {
-                return self.give_up(&commit, why, doubt).await;
+            if !uncertainty.may_have_happened || tries >= MAX_TRIES || !why.is_transient() {
+                return self.give_up(&commit, why, uncertainty).await;
             }
             SystemClock.sleep(FIRST_WAIT * 2_u32.pow(tries)).await;
         }
@@ -65,32 +65,32 @@ impl Core {
         Ok(self.committed(&commit, Vec::new()))
     }
 
-    /// The condition of a step failed, but an earlier try may be the reason.
+    /// The condition of a step failed, but an earlier attempt may be the reason.
     async fn resolve_conflict(&self, commit: &Prepared, step: usize, conflict: Error) -> Result<Committed> {
-        match self.find(commit).await {
-            Ok(Found::Happened(tags)) => Ok(self.committed(commit, tags)),
-            // Whatever was met is not there any more: it may have been what this commit created.
-            Ok(Found::Nothing { gone }) if gone.contains(&step) => Err(unknown(&conflict)),
-            Ok(Found::Nothing { .. }) => Err(conflict),
+        match self.outcome(commit).await {
+            Ok(Outcome::Happened(tags)) => Ok(self.committed(commit, tags)),
+            // The conflicting record is gone again: it may have been the one that this commit created.
+            Ok(Outcome::NoTrace { gone }) if gone.contains(&step) => Err(unknown(&conflict)),
+            Ok(Outcome::NoTrace { .. }) => Err(conflict),
             Err(why) => Err(unknown(&why)),
         }
     }
 
     /// The batch will not be sent again.
-    async fn give_up(&self, commit: &Prepared, why: Error, doubt: Doubt) -> Result<Committed> {
-        if !doubt.may_have_happened {
+    async fn give_up(&self, commit: &Prepared, why: Error, uncertainty: Uncertainty) -> Result<Committed> {
+        if !uncertainty.may_have_happened {
             return Err(why);
         }
-        match self.find(commit).await {
-            Ok(Found::Happened(tags)) => Ok(self.committed(commit, tags)),
-            // Every try was answered, and none has left a trace.
-            Ok(Found::Nothing { .. }) if !doubt.may_happen_yet => Err(why),
-            Ok(Found::Nothing { .. }) => Err(unknown(&why)),
+        match self.outcome(commit).await {
+            Ok(Outcome::Happened(tags)) => Ok(self.committed(commit, tags)),
+            // Every attempt got a reply, and none has left a trace.
+            Ok(Outcome::NoTrace { .. }) if !uncertainty.may_happen_yet => Err(why),
+            Ok(Outcome::NoTrace { .. }) => Err(unknown(&why)),
             Err(also) => Err(unknown(&also)),
         }
     }
 
-    /// What a commit made, whose steps wrote these tags.
+    /// The result of a commit whose steps wrote these tags.
     fn committed(&self, commit: &Prepared, tags: Vec<Option<Etag>>) -> Committed {
         let mut versions = vec![None; commit.ops];
         for (step, tag) in commit.steps.iter().zip(tags) {
@@ -98,7 +98,7 @@ impl Core {
                 continue;
             };
             let tag = tag.map_or_else(|| OVERWRITTEN.to_owned(), |tag| tag.to_string());
-            self.lineage.saw(&tag, &commit.commit, &step.before);
+            self.previous_commits.record(&tag, &commit.commit, &step.before);
             *version = Some(Version::text(tag));
         }
         Committed::of(versions)
@@ -107,48 +107,48 @@ impl Core {
     async fn send(&self, commit: &Prepared) -> Reply {
         let batch = match commit.batch() {
             Ok(batch) => batch,
-            Err(error) => return Reply::failed(Error::Invalid(failure::describe(&error)), Doubt::NONE),
+            Err(error) => return Reply::failed(Error::Invalid(failure::describe(&error)), Uncertainty::NONE),
         };
         let response = match self.container.execute_transactional_batch(batch, None).await {
             Ok(response) => response,
             Err(error) => {
                 self.meter.add(commit.operation, error.diagnostics().as_deref());
-                let doubt = Doubt::after_failure(&error);
+                let uncertainty = Uncertainty::after_failure(&error);
                 return match refused_whole(commit, &error) {
-                    Some(sent) => Reply { sent, doubt },
-                    None => Reply::failed(failure::meaning(&error), doubt),
+                    Some(sent) => Reply { sent, uncertainty },
+                    None => Reply::failed(failure::meaning(&error), uncertainty),
                 };
             }
         };
-        let told = response.diagnostics();
-        self.meter.add(commit.operation, Some(&told));
-        let doubt = Doubt::after_answer(&told);
+        let diagnostics = response.diagnostics();
+        self.meter.add(commit.operation, Some(&diagnostics));
+        let uncertainty = Uncertainty::after_reply(&diagnostics);
         let sent = match response.into_model() {
             Ok(model) => read(commit, model.results()),
             Err(error) => {
-                let why = format!("the answer to the batch cannot be read: {}", failure::describe(&error));
-                return Reply::failed(Error::Unavailable(why), Doubt::FULL);
+                let why = format!("the reply to the batch cannot be read: {}", failure::describe(&error));
+                return Reply::failed(Error::Unavailable(why), Uncertainty::FULL);
             }
         };
         match sent {
-            Sent::Failed(why) => Reply::failed(why, Doubt::FULL),
-            sent => Reply { sent, doubt },
+            Sent::Failed(why) => Reply::failed(why, Uncertainty::FULL),
+            sent => Reply { sent, uncertainty },
         }
     }
 }
 
 impl Reply {
-    fn failed(why: Error, doubt: Doubt) -> Self {
+    fn failed(why: Error, uncertainty: Uncertainty) -> Self {
         Self {
             sent: Sent::Failed(why),
-            doubt,
+            uncertainty,
         }
     }
 }
 
 fn unknown(why: &Error) -> Error {
     Error::UnknownOutcome(format!(
-        "the reply of Cosmos DB was lost and what became of the commit could not be found out: {why}"
+        "the reply of Cosmos DB was lost and the outcome of the commit could not be determined: {why}"
     ))
 }
 
@@ -163,7 +163,7 @@ fn refusal(commit: &mut Prepared, step: usize, status: u16) -> Refusal {
     let Some(found) = commit.steps.get(step) else {
         return Refusal::Other;
     };
-    // A batch fails when it deletes what is not there; a removal does not mind.
+    // A batch fails when it deletes a missing document; a removal allows that.
     if status == 404 && matches!(found.action, Action::Remove) {
         commit.steps.remove(step);
         return Refusal::Dropped;
@@ -174,7 +174,7 @@ fn refusal(commit: &mut Prepared, step: usize, status: u16) -> Refusal {
     }
 }
 
-/// What a condition that failed says, where the service answers for the whole batch and not operation by operation.
+/// The meaning of a failed condition, where the service replies for the whole batch and not operation by operation.
 fn refused_whole(commit: &Prepared, error: &CosmosError) -> Option<Sent> {
     let status = u16::from(error.status().status_code());
     let is_detailed = error.status().sub_status().is_some_and(|detail| detail.value() != 0);
@@ -189,7 +189,8 @@ fn refused_whole(commit: &Prepared, error: &CosmosError) -> Option<Sent> {
     })
 }
 
-/// What the results of a batch say. A batch that failed has one result that says why; the others only say that.
+/// The meaning of the results of a batch. In a failed batch one result has the reason; the others only say that it
+/// failed.
 fn read(commit: &Prepared, results: &[TransactionalBatchOperationResult]) -> Sent {
     const FAILED_DEPENDENCY: u16 = 424;
     let mut tags = Vec::with_capacity(commit.steps.len());
@@ -198,7 +199,7 @@ fn read(commit: &Prepared, results: &[TransactionalBatchOperationResult]) -> Sen
     for (step, planned) in commit.steps.iter().enumerate() {
         for part in 0..planned.width() {
             let Some(result) = rest.next() else {
-                return Sent::Failed(Error::Unavailable("the answer to the batch is not whole".to_owned()));
+                return Sent::Failed(Error::Unavailable("the reply to the batch is incomplete".to_owned()));
             };
             let status = result.status_code();
             is_failed |= !result.is_success();

@@ -1,4 +1,4 @@
-//! What the container must be like.
+//! The settings that a container must have.
 
 use azure_data_cosmos::models::{
     CompositeIndex, CompositeIndexOrder, CompositeIndexProperty, ContainerProperties, IndexingMode, IndexingPolicy,
@@ -8,14 +8,15 @@ use azure_data_cosmos::models::{
 /// The path of the partition key.
 pub(crate) const PARTITION_KEY: &str = "/partition";
 
-/// What queries filter and sort by. Nothing else is indexed: every index makes every write dearer.
-const INDEXED: [&str; 11] = [
+/// The paths that queries filter and sort by. Nothing else is indexed: every index makes every write more expensive.
+/// `slot` is not among them, because no engine filters by it; a query that does is slower, not wrong. A container may
+/// index more than this.
+const INDEXED: [&str; 10] = [
     "/partition/?",
     "/lane/?",
     "/topic/?",
     "/arrival/?",
     "/due/?",
-    "/slot/?",
     "/kind/?",
     "/status/?",
     "/name/?",
@@ -23,10 +24,10 @@ const INDEXED: [&str; 11] = [
     "/completed/?",
 ];
 
-/// What is filtered by the first and sorted or narrowed by the second.
-const TOGETHER: [[&str; 2]; 2] = [["/lane", "/arrival"], ["/lane", "/due"]];
+/// Pairs of which queries filter by the first and sort or narrow by the second.
+const COMPOSITE: [[&str; 2]; 2] = [["/lane", "/arrival"], ["/lane", "/due"]];
 
-/// A container as it should be.
+/// A container with the right settings.
 #[cfg_attr(not(any(feature = "init", test)), allow(dead_code))]
 pub(crate) fn properties(id: &str) -> ContainerProperties {
     let mut policy = IndexingPolicy::default().with_indexing_mode(IndexingMode::Consistent);
@@ -35,7 +36,7 @@ pub(crate) fn properties(id: &str) -> ContainerProperties {
         policy = policy.with_included_path(path);
     }
     policy = policy.with_excluded_path("/*");
-    for paths in TOGETHER {
+    for paths in COMPOSITE {
         let properties = paths.map(|path| CompositeIndexProperty::new(path, CompositeIndexOrder::Ascending));
         let index = properties
             .into_iter()
@@ -47,16 +48,16 @@ pub(crate) fn properties(id: &str) -> ContainerProperties {
         .with_default_ttl(TimeToLive::NoDefault)
 }
 
-/// What is wrong with a container, and whether it can be mended.
+/// A wrong setting of a container, and whether it can be repaired.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
     /// The partition key, which cannot be changed.
     PartitionKey(String),
-    /// Something that `init` mends.
-    Mendable(String),
+    /// A setting that `init` repairs.
+    Repairable(String),
 }
 
-/// What is wrong with a container.
+/// The first wrong setting of a container.
 pub(crate) fn flaw(properties: &ContainerProperties) -> Option<Flaw> {
     let paths: Vec<&str> = properties
         .partition_key
@@ -69,13 +70,13 @@ pub(crate) fn flaw(properties: &ContainerProperties) -> Option<Flaw> {
     }
     if properties.default_ttl != TimeToLive::NoDefault {
         let why = "its time to live must be on and without a default (-1)";
-        return Some(Flaw::Mendable(why.to_owned()));
+        return Some(Flaw::Repairable(why.to_owned()));
     }
     let Some(policy) = &properties.indexing_policy else {
-        return Some(Flaw::Mendable("it has no indexing policy".to_owned()));
+        return Some(Flaw::Repairable("it has no indexing policy".to_owned()));
     };
     if policy.indexing_mode == Some(IndexingMode::None) {
-        return Some(Flaw::Mendable("its indexing is switched off".to_owned()));
+        return Some(Flaw::Repairable("its indexing is switched off".to_owned()));
     }
     let is_indexed = |path: &str| {
         policy
@@ -84,7 +85,7 @@ pub(crate) fn flaw(properties: &ContainerProperties) -> Option<Flaw> {
             .any(|found| found.path == path || found.path == "/*")
     };
     if let Some(path) = INDEXED.into_iter().find(|path| !is_indexed(path)) {
-        return Some(Flaw::Mendable(format!("{path} is not indexed")));
+        return Some(Flaw::Repairable(format!("{path} is not indexed")));
     }
     let has = |paths: &[&str; 2]| {
         let is_it = |index: &CompositeIndex| {
@@ -100,8 +101,8 @@ pub(crate) fn flaw(properties: &ContainerProperties) -> Option<Flaw> {
         };
         policy.composite_indexes.iter().any(is_it)
     };
-    let missing = TOGETHER.into_iter().find(|paths| !has(paths));
-    missing.map(|paths| Flaw::Mendable(format!("the composite index of {} is missing", paths.join(" and "))))
+    let missing = COMPOSITE.into_iter().find(|paths| !has(paths));
+    missing.map(|paths| Flaw::Repairable(format!("the composite index of {} is missing", paths.join(" and "))))
 }
 
 #[cfg(test)]
@@ -109,11 +110,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_container_as_it_should_be_has_no_flaw() {
+    fn a_container_with_the_right_settings_has_no_flaw() {
         assert_eq!(flaw(&properties("c")), None);
     }
 
-    /// Who may not use the account's key makes the container with `az` and the policy in the documentation.
+    /// Earlier releases indexed `slot` too.
+    #[test]
+    fn a_container_that_indexes_more_has_no_flaw() {
+        let mut earlier = properties("c");
+        let policy = earlier.indexing_policy.take().unwrap();
+        earlier = earlier.with_indexing_policy(policy.with_included_path("/slot/?"));
+        assert_eq!(flaw(&earlier), None);
+    }
+
+    /// Users without the account's key create the container with `az` and the policy in the documentation.
     #[test]
     fn the_documented_policy_is_the_one_that_is_made() {
         let documented = include_str!("../../../docs/cosmos-indexing-policy.json");
@@ -129,20 +139,20 @@ mod tests {
         assert_eq!(flaw(&other), Some(Flaw::PartitionKey("/pk".to_owned())));
         let mut other = properties("c");
         other.default_ttl = TimeToLive::Forever;
-        assert!(matches!(flaw(&other), Some(Flaw::Mendable(why)) if why.contains("time to live")));
+        assert!(matches!(flaw(&other), Some(Flaw::Repairable(why)) if why.contains("time to live")));
         let mut other = properties("c");
         other.indexing_policy = None;
-        assert!(matches!(flaw(&other), Some(Flaw::Mendable(_))));
+        assert!(matches!(flaw(&other), Some(Flaw::Repairable(_))));
         for n in 0..INDEXED.len() {
             let mut other = properties("c");
             let policy = other.indexing_policy.as_mut().unwrap();
             let path = policy.included_paths.remove(n).path;
-            assert!(matches!(flaw(&other), Some(Flaw::Mendable(why)) if why.contains(&path)));
+            assert!(matches!(flaw(&other), Some(Flaw::Repairable(why)) if why.contains(&path)));
         }
-        for n in 0..TOGETHER.len() {
+        for n in 0..COMPOSITE.len() {
             let mut other = properties("c");
             other.indexing_policy.as_mut().unwrap().composite_indexes.remove(n);
-            assert!(matches!(flaw(&other), Some(Flaw::Mendable(why)) if why.contains("composite")));
+            assert!(matches!(flaw(&other), Some(Flaw::Repairable(why)) if why.contains("composite")));
         }
     }
 }

@@ -1,9 +1,9 @@
-//! What all operations of a store share.
+//! The state that all operations of a store share.
 
 use crate::counters::Counters;
 use crate::document;
-use crate::doubt::Doubts;
-use crate::lineage::Lineage;
+use crate::previous_commits::PreviousCommits;
+use crate::recount::Doubts;
 use crate::settings::Timing;
 use crate::usage::Meter;
 use azure_core::Uuid;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 
-/// How many signals a listener may fall behind before it is told to look everywhere.
+/// How many signals a receiver may fall behind before it gets `Signal::Missed`.
 const SIGNALS: usize = 1024;
 
 pub(crate) struct Core {
@@ -24,8 +24,8 @@ pub(crate) struct Core {
     pub(crate) counters: Counters,
     pub(crate) doubts: Doubts,
     pub(crate) timing: Timing,
-    pub(crate) lineage: Lineage,
-    /// What no other handle's commits begin with.
+    pub(crate) previous_commits: PreviousCommits,
+    /// The prefix of this handle's commit ids, unique to it.
     pub(crate) handle: String,
     commits: AtomicU64,
     is_closed: AtomicBool,
@@ -33,7 +33,7 @@ pub(crate) struct Core {
     running: Arc<RwLock<()>>,
 }
 
-/// Held while something runs that closing must wait for.
+/// Held during an operation that closing must wait for.
 pub(crate) type Running = OwnedRwLockReadGuard<()>;
 
 impl Core {
@@ -46,7 +46,7 @@ impl Core {
             counters: Counters::new(&handle),
             doubts: Doubts::default(),
             timing,
-            lineage: Lineage::default(),
+            previous_commits: PreviousCommits::default(),
             handle,
             commits: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
@@ -63,7 +63,7 @@ impl Core {
     pub(crate) fn read(&self, json: &RawValue, with_body: bool) -> Result<Record> {
         let found = document::read(json, with_body)?;
         if let (Some(etag), Some(commit)) = (found.record.version.as_text(), &found.commit) {
-            self.lineage.saw(etag, commit, &found.before);
+            self.previous_commits.record(etag, commit, &found.before);
         }
         Ok(found.record)
     }
@@ -76,15 +76,15 @@ impl Core {
         }
     }
 
-    /// Starts something that closing must wait for.
+    /// Starts an operation that closing must wait for.
     pub(crate) async fn start(&self) -> Result<Running> {
         let running = Arc::clone(&self.running).read_owned().await;
         self.check_open()?;
         Ok(running)
     }
 
-    /// Lets nothing new in and waits for what runs. Whether this was the first to close.
-    pub(crate) async fn shut(&self) -> bool {
+    /// Refuses new operations and waits for running ones. Returns whether this was the first call.
+    pub(crate) async fn drain(&self) -> bool {
         let was_closed = self.is_closed.swap(true, Ordering::AcqRel);
         drop(self.running.write().await);
         !was_closed

@@ -1,16 +1,17 @@
-//! Totals: every handle adds up its own and writes them to a document of its own, now and then.
+//! Totals: every handle adds up its own and writes them to its own document, now and then.
 //!
-//! A total cannot be part of the commit that changes it, because it is in another partition. So a handle keeps its sums in
-//! memory, writes them every few seconds if they have changed, and adds them to those of the handles before it when it
-//! is closed. Nobody else writes a handle's document, but anybody may take over one that was not written for long, by
+//! A total cannot be part of the commit that changes it, because it is in another partition. So a handle keeps its sums
+//! in memory, writes them every few seconds if they have changed, and adds them to those of earlier handles when it is
+//! closed. Only the handle writes its document, but any other may take over one that was not written for long, by
 //! adding it to the common one and deleting it in one batch. A handle that finds its document gone starts again at what
 //! it had not written yet: nothing counts twice.
 //!
 //! # What a kill loses is noticed
 //!
-//! A document is either *settled*, nothing is missing in it, or open. A handle opens its document before the first commit
-//! that counts, and settles it when nothing has changed for a while. So an open document that was not written for longer than that belongs to a
-//! handle that died, and may lack what that counted last: the totals are in doubt, see [`crate::doubt`].
+//! A document is either *complete*, nothing is missing in it, or open. A handle opens its document before the first
+//! commit that counts, and marks it complete when nothing has changed for a while. So an open document that was not
+//! written for longer than that belongs to a handle that died, and may lack its last counts: the totals are in doubt,
+//! see [`crate::recount`].
 
 use crate::core::Core;
 use azure_core::http::Etag;
@@ -35,18 +36,18 @@ pub(crate) struct Counters {
 }
 
 struct State {
-    /// All that was counted and is not in another document.
+    /// Everything that was counted and is not in another document.
     sums: Sums,
-    /// What the document holds of it.
+    /// The part of it that the document holds.
     written: Sums,
     /// The document's tag, if there is one.
     etag: Option<Etag>,
-    /// By how much each has grown, wherever it is now.
+    /// By how much each counter has grown, wherever its sum is now.
     grown: Sums,
     /// Whether no commit may count before the document is opened.
-    settled: bool,
-    /// Whether the document says that nothing is missing. Without one, nothing is.
-    told_settled: bool,
+    complete: bool,
+    /// Whether the stored document is complete. Without one, nothing is missing.
+    written_complete: bool,
     /// Whether the totals may be wrong because of this handle, though it is alive.
     doubt: bool,
     /// How many commits that count are under way.
@@ -61,7 +62,7 @@ struct State {
 pub(crate) struct Unwritten {
     pub(crate) sums: Sums,
     pub(crate) etag: Option<Etag>,
-    pub(crate) settled: bool,
+    pub(crate) complete: bool,
     pub(crate) doubt: bool,
 }
 
@@ -81,7 +82,7 @@ impl Counting<'_> {
         }
     }
 
-    /// Nobody knows whether it happened.
+    /// It is unknown whether it happened.
     pub(crate) fn doubt(&self) {
         self.0.state.lock().doubt = true;
     }
@@ -105,8 +106,8 @@ impl Counters {
                 written: Sums::new(),
                 etag: None,
                 grown: Sums::new(),
-                settled: true,
-                told_settled: true,
+                complete: true,
+                written_complete: true,
                 doubt: false,
                 running: 0,
                 begun: 0,
@@ -116,10 +117,10 @@ impl Counters {
         }
     }
 
-    /// A commit that counts begins; `None` if the document must be opened first.
+    /// Begins a commit that counts; `None` if the document must be opened first.
     pub(crate) fn begin(&self) -> Option<Counting<'_>> {
         let mut state = self.state.lock();
-        if state.settled {
+        if state.complete {
             return None;
         }
         state.running += 1;
@@ -148,38 +149,38 @@ impl Counters {
         (state.running == 0).then_some(state.begun)
     }
 
-    /// What the document should hold and does not; `None` if it does. After `quiet_ms` without a change it is settled: from
-    /// then on no commit that counts begins before it is opened again.
+    /// What the document should hold and does not; `None` if it is up to date. After `quiet_ms` without a change it is
+    /// complete: from then on no commit that counts begins before it is opened again.
     pub(crate) fn unwritten(&self, quiet_ms: u64) -> Option<Unwritten> {
         let mut state = self.state.lock();
         let is_changed = state.sums != state.written;
         let is_quiet = SystemClock.now_ms().saturating_sub(state.changed_ms) >= quiet_ms;
-        let settles = !state.settled && state.running == 0 && !is_changed && is_quiet;
-        state.settled |= settles;
-        (is_changed || state.settled != state.told_settled).then(|| state.unwritten())
+        let completes = !state.complete && state.running == 0 && !is_changed && is_quiet;
+        state.complete |= completes;
+        (is_changed || state.complete != state.written_complete).then(|| state.unwritten())
     }
 
-    /// What the document should hold so that commits may count again; `None` if it does.
+    /// What the document must hold before commits may count again; `None` if they may.
     pub(crate) fn opening(&self) -> Option<Unwritten> {
         let state = self.state.lock();
-        state.settled.then(|| Unwritten {
-            settled: false,
+        state.complete.then(|| Unwritten {
+            complete: false,
             ..state.unwritten()
         })
     }
 
-    /// Commits may count, whatever the document says.
+    /// Lets commits count, whatever the document says.
     pub(crate) fn open(&self) {
-        self.state.lock().settled = false;
+        self.state.lock().complete = false;
     }
 
-    /// Lets no commit that counts begin before the document is opened again, if none has begun since `begun` had. Whether
-    /// that is so, and what this handle adds then.
-    pub(crate) fn shut(&self, begun: u64) -> Option<Shut> {
+    /// Lets no commit count before the document is opened again, provided that none has begun since `begun`. Returns
+    /// what this handle adds then; `None` if one has begun.
+    pub(crate) fn pause(&self, begun: u64) -> Option<Paused> {
         let mut state = self.state.lock();
         let is_as_it_was = state.running == 0 && state.begun == begun;
-        is_as_it_was.then(|| Shut {
-            was_settled: std::mem::replace(&mut state.settled, true),
+        is_as_it_was.then(|| Paused {
+            was_complete: std::mem::replace(&mut state.complete, true),
             sums: state.sums.clone(),
             etag: state.etag.clone(),
         })
@@ -191,39 +192,39 @@ impl Counters {
     }
 
     /// The document was written.
-    pub(crate) fn wrote(&self, sums: Sums, etag: Option<Etag>, settled: bool) {
+    pub(crate) fn wrote(&self, sums: Sums, etag: Option<Etag>, complete: bool) {
         let mut state = self.state.lock();
         state.written = sums;
         state.etag = etag;
-        state.told_settled = settled;
+        state.written_complete = complete;
     }
 
-    /// The document's sums are in another one now, and it is gone. Whoever took this handle for dead may have counted what it
-    /// had not written.
-    pub(crate) fn moved(&self) {
+    /// The document's sums are in another one now, and it is gone. The handle that took this one for dead may have
+    /// counted what it had not written.
+    pub(crate) fn taken_over(&self) {
         let mut state = self.state.lock();
         state.doubt |= state.running > 0 || state.sums != state.written;
         let written = std::mem::take(&mut state.written);
         state.etag = None;
-        state.told_settled = true;
+        state.written_complete = true;
         subtract(&mut state.sums, &written);
     }
 
     /// These sums are in another document now, and this handle's own is gone.
-    pub(crate) fn left(&self, sums: &Sums) {
+    pub(crate) fn folded(&self, sums: &Sums) {
         let mut state = self.state.lock();
         state.written.clear();
         state.etag = None;
-        state.told_settled = true;
+        state.written_complete = true;
         state.doubt = false;
         subtract(&mut state.sums, sums);
     }
 }
 
-/// A handle that counts nothing for a moment.
-pub(crate) struct Shut {
-    /// Whether its document was settled before.
-    pub(crate) was_settled: bool,
+/// A handle in which no commit counts for a moment.
+pub(crate) struct Paused {
+    /// Whether its document was complete before.
+    pub(crate) was_complete: bool,
     pub(crate) sums: Sums,
     pub(crate) etag: Option<Etag>,
 }
@@ -233,13 +234,13 @@ impl State {
         Unwritten {
             sums: self.sums.clone(),
             etag: self.etag.clone(),
-            settled: self.settled,
+            complete: self.complete,
             doubt: self.doubt,
         }
     }
 }
 
-/// Takes one from the other.
+/// Subtracts one from the other.
 pub(crate) fn subtract(sums: &mut Sums, part: &Sums) {
     for (counter, sum) in part {
         *sums.entry(counter.clone()).or_default() -= sum;
@@ -247,8 +248,8 @@ pub(crate) fn subtract(sums: &mut Sums, part: &Sums) {
     sums.retain(|_, sum| *sum != 0);
 }
 
-/// Writes the sums every so often, for as long as the store is there.
-pub(crate) fn keep(core: &Arc<Core>, interval: Duration) {
+/// Writes the sums at intervals, for as long as the store is open.
+pub(crate) fn write_periodically(core: &Arc<Core>, interval: Duration) {
     let core: Weak<Core> = Arc::downgrade(core);
     tokio::spawn(async move {
         loop {
@@ -286,18 +287,18 @@ mod tests {
     }
 
     #[test]
-    fn what_another_took_over_is_not_counted_twice() {
+    fn sums_that_another_handle_took_over_are_not_counted_twice() {
         let counters = opened();
         add(&counters, 5);
         let first = counters.unwritten(NEVER).unwrap();
         counters.wrote(first.sums, Some(Etag::from("\"1\"")), false);
         assert!(counters.unwritten(NEVER).is_none());
         add(&counters, 2);
-        counters.moved();
+        counters.taken_over();
         assert_eq!(counters.sums(), sums(2));
         assert!(
             counters.is_doubtful(),
-            "who took it over may have counted those two as well"
+            "the handle that took it over may have counted those two as well"
         );
         add(&counters, -1);
         assert_eq!(counters.grown(), sums(7));
@@ -305,56 +306,56 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_behind_is_gone_and_what_came_later_is_not() {
+    fn folded_sums_are_gone_and_later_ones_are_not() {
         let counters = opened();
         add(&counters, 5);
         let left = counters.sums();
         add(&counters, 1);
-        counters.left(&left);
+        counters.folded(&left);
         assert_eq!(counters.sums(), sums(1));
     }
 
     #[test]
-    fn a_document_is_settled_when_nothing_has_changed_for_long_and_opened_before_something_does() {
+    fn a_document_is_complete_after_a_quiet_time_and_opened_before_the_next_count() {
         let counters = opened();
         add(&counters, 5);
         let changed = counters.unwritten(0).unwrap();
-        assert!(!changed.settled, "more may come");
+        assert!(!changed.complete, "more may come");
         counters.wrote(changed.sums, Some(Etag::from("\"1\"")), false);
         let running = counters.begin().unwrap();
         assert!(counters.unwritten(0).is_none(), "something is under way");
         drop(running);
         assert!(counters.unwritten(NEVER).is_none());
-        let settled = counters.unwritten(0).unwrap();
-        assert!(settled.settled && counters.begin().is_none());
+        let complete = counters.unwritten(0).unwrap();
+        assert!(complete.complete && counters.begin().is_none());
         assert!(counters.unwritten(0).is_some(), "it could not be written, and will be");
-        counters.wrote(settled.sums, Some(Etag::from("\"2\"")), true);
+        counters.wrote(complete.sums, Some(Etag::from("\"2\"")), true);
         assert!(counters.unwritten(0).is_none() && counters.begin().is_none());
-        assert!(!counters.opening().unwrap().settled);
+        assert!(!counters.opening().unwrap().complete);
         counters.open();
         assert!(counters.begin().is_some() && counters.opening().is_none());
     }
 
     #[test]
-    fn a_document_that_was_settled_is_taken_over_without_a_doubt() {
+    fn a_complete_document_is_taken_over_without_a_doubt() {
         let counters = opened();
         add(&counters, 5);
         let written = counters.unwritten(NEVER).unwrap();
         counters.wrote(written.sums, Some(Etag::from("\"1\"")), false);
-        let settled = counters.unwritten(0).unwrap();
-        counters.wrote(settled.sums, Some(Etag::from("\"2\"")), true);
-        counters.moved();
+        let complete = counters.unwritten(0).unwrap();
+        counters.wrote(complete.sums, Some(Etag::from("\"2\"")), true);
+        counters.taken_over();
         assert!(!counters.is_doubtful() && counters.sums().is_empty());
     }
 
     #[test]
-    fn who_is_at_work_cannot_be_shut() {
+    fn a_working_handle_cannot_be_paused() {
         let counters = opened();
         let begun = counters.at_rest().unwrap();
         let running = counters.begin().unwrap();
-        assert!(counters.at_rest().is_none() && counters.shut(begun).is_none());
+        assert!(counters.at_rest().is_none() && counters.pause(begun).is_none());
         drop(running);
-        assert!(counters.shut(begun).is_none(), "something has happened since");
-        assert!(counters.shut(begun + 1).is_some() && counters.begin().is_none());
+        assert!(counters.pause(begun).is_none(), "something has happened since");
+        assert!(counters.pause(begun + 1).is_some() && counters.begin().is_none());
     }
 }

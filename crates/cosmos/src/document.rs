@@ -4,9 +4,9 @@
 //! |---|---|
 //! | `id`, `partition` | the key, see [`names`]; in full in `idText`, `partitionText` where it was cut |
 //! | `commit` | which commit wrote it, to recognise a commit whose reply was lost |
-//! | `before` | which commits had written what that one replaced, see [`lineage`](crate::lineage) |
+//! | `before` | which commits had written what that one replaced, see [`previous_commits`](crate::previous_commits) |
 //! | `body`, `text` or `base64` | the bytes, see [`body`](crate::body) |
-//! | `lane`, `topic`, `arrival`, `due`, `slot` | its place in a queue, if it stands in one |
+//! | `lane`, `topic`, `arrival`, `due`, `slot` | its place in a queue, if it is queued |
 //! | `kind`, `status`, `name`, `parent`, `created`, `completed` | its attributes, if it is listed |
 //! | `exact` | times that a double does not hold |
 
@@ -18,7 +18,7 @@ use perennial_store::{
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// What a query selects who wants everything but the bodies.
+/// The columns of a query that needs everything but the bodies.
 pub(crate) const WITHOUT_BODY: &str = "c.id, c.partition, c.idText, c.partitionText, c._etag, c.commit, c.before, \
      c.lane, c.topic, c.arrival, c.due, c.kind, c.status, c.name, c.parent, c.created, c.completed, c.exact";
 
@@ -111,7 +111,7 @@ struct Read {
     exact: Option<Exact>,
 }
 
-/// A time as a number that the service keeps.
+/// A time as a number that the service stores exactly.
 pub(crate) fn safe(time_ms: u64) -> u64 {
     time_ms.min(MAX_SAFE)
 }
@@ -121,7 +121,7 @@ pub(crate) fn order_text(order: Order) -> String {
     format!("{:016x}", order.0)
 }
 
-/// The document of a draft, as JSON, written by a commit over what those before had written.
+/// The document of a draft, as JSON, written by `commit` over those of `before`.
 pub(crate) fn write(draft: &Draft, commit: &str, before: &[String]) -> Result<Box<RawValue>> {
     let (id, partition) = (
         names::id(draft.key.id.as_str()),
@@ -175,12 +175,12 @@ fn attributes(draft: &Draft) -> Attributes {
     attributes
 }
 
-/// A document that is created and deleted in one batch, to learn that there was none.
+/// A document that is created and deleted in one batch, to verify that there was none.
 pub(crate) fn probe(key: &Key, commit: &str) -> Result<Box<RawValue>> {
     write(&Draft::new(key.clone(), "{}"), commit, &[])
 }
 
-/// A record that was found, and who wrote it.
+/// A record that was read, and the commits that wrote it.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) record: Record,
@@ -196,7 +196,7 @@ pub(crate) fn read(json: &RawValue, with_body: bool) -> Result<Found> {
         .map_err(|error| Error::Corrupt(format!("a document cannot be read: {error}")))?;
     let damaged = |what: &str| {
         Error::Corrupt(format!(
-            "the document {:?} in {:?} has no sound {what}",
+            "the document {:?} in {:?} has no valid {what}",
             read.id, read.partition
         ))
     };
@@ -262,7 +262,7 @@ fn read_listing(read: &Read, kind: &str) -> Option<Listing> {
     })
 }
 
-/// The service may write any number as a fraction.
+/// The service may return any number as a fraction.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,32 +1,33 @@
-//! Asking for work that is ready.
+//! Queries for ready work.
 
 use crate::core::Core;
 use crate::document::{order_text, safe};
-use crate::query::{Sql, Want};
+use crate::query::{Request, Sql};
 use azure_data_cosmos::FeedScope;
 use perennial_store::{DuePage, DueQuery, Record, Result, SLOTS, Slot, SlotSet, Topics};
 use serde_json::value::RawValue;
 
 impl Core {
-    /// One query over all partitions: one request for each physical partition, because the SDK plans it without asking.
+    /// One query over all partitions: one request for each physical partition, because the SDK plans it without a
+    /// request.
     pub(crate) async fn due(&self, query: &DueQuery) -> Result<DuePage> {
         if query.limit == 0 || is_nothing(query) {
             return Ok(DuePage::default());
         }
-        let want = Want {
+        let request = Request {
             operation: "due",
             scope: FeedScope::full_container(),
             page: query.limit.saturating_add(1),
             consistency: None,
         };
-        let mut rows = self.ask(question(query)?, want).await?;
+        let mut rows = self.query(sql(query)?, request).await?;
         let mut records = Vec::new();
         while records.len() <= query.limit
             && let Some(page) = rows.next_page().await?
         {
             records.extend(
                 page.iter()
-                    .filter_map(|row| self.understood(row, true))
+                    .filter_map(|row| self.decode(row, true))
                     .filter(|record| is_ready(query, record)),
             );
         }
@@ -39,18 +40,18 @@ impl Core {
         })
     }
 
-    /// A record that cannot be understood stands in nobody's way.
-    pub(crate) fn understood(&self, row: &RawValue, with_body: bool) -> Option<Record> {
-        self.read(row, with_body).map_err(|error| skipped(&error)).ok()
+    /// A document that cannot be decoded is left out, so that it does not block other records.
+    pub(crate) fn decode(&self, row: &RawValue, with_body: bool) -> Option<Record> {
+        self.read(row, with_body).map_err(|error| note_damaged(&error)).ok()
     }
 }
 
-pub(crate) fn skipped(error: &perennial_store::Error) {
+pub(crate) fn note_damaged(error: &perennial_store::Error) {
     metrics::counter!("perennial_cosmos_damaged_total").increment(1);
-    tracing::warn!(%error, "a document is left out because it cannot be understood");
+    tracing::warn!(%error, "a document is left out because it cannot be decoded");
 }
 
-/// Whether the question can have no answer.
+/// Whether the query can match nothing.
 fn is_nothing(query: &DueQuery) -> bool {
     let no_topic = matches!(&query.topics, Topics::These { topics, default } if topics.is_empty() && !default);
     no_topic || query.slots == SlotSet::none()
@@ -64,30 +65,30 @@ fn is_ready(query: &DueQuery, record: &Record) -> bool {
         .is_some_and(|place| place.due_ms <= query.until_ms)
 }
 
-fn question(query: &DueQuery) -> Result<Sql> {
+fn sql(query: &DueQuery) -> Result<Sql> {
     let mut sql = Sql::new("SELECT * FROM c");
-    sql.demand_with("c.lane = ?", &query.lane)?;
-    sql.demand_with("c.due <= ?", safe(query.until_ms))?;
+    sql.filter_with("c.lane = ?", &query.lane)?;
+    sql.filter_with("c.due <= ?", safe(query.until_ms))?;
     if let Some(after) = query.after {
-        sql.demand_with("c.arrival > ?", order_text(after))?;
+        sql.filter_with("c.arrival > ?", order_text(after))?;
     }
     if !query.slots.is_all() {
-        sql.demand(&format!("c.slot IN ({})", slots(&query.slots)));
+        sql.filter(&format!("c.slot IN ({})", slots(&query.slots)));
     }
     match &query.topics {
         Topics::All => {}
-        Topics::Default => sql.demand("NOT IS_DEFINED(c.topic)"),
-        Topics::These { topics, .. } if topics.is_empty() => sql.demand("NOT IS_DEFINED(c.topic)"),
+        Topics::Default => sql.filter("NOT IS_DEFINED(c.topic)"),
+        Topics::These { topics, .. } if topics.is_empty() => sql.filter("NOT IS_DEFINED(c.topic)"),
         Topics::These { topics, default } => {
             let list = sql.list(topics.iter().map(|topic| &**topic))?;
             match default {
-                true => sql.demand(&format!("(c.topic IN ({list}) OR NOT IS_DEFINED(c.topic))")),
-                false => sql.demand(&format!("c.topic IN ({list})")),
+                true => sql.filter(&format!("(c.topic IN ({list}) OR NOT IS_DEFINED(c.topic))")),
+                false => sql.filter(&format!("c.topic IN ({list})")),
             }
         }
     }
     // Both, so that the composite index serves filter and order.
-    sql.then(" ORDER BY c.lane, c.arrival");
+    sql.push(" ORDER BY c.lane, c.arrival");
     Ok(sql)
 }
 

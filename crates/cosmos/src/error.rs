@@ -3,7 +3,7 @@
 use azure_data_cosmos::CosmosError;
 use perennial_store::Error;
 
-/// Why a store could not be opened or made. None of these ever holds a secret.
+/// Why a store could not be opened or created. None of these ever holds a secret.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -13,7 +13,7 @@ pub enum OpenError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// There is nothing to prove this program's identity with.
+    /// There are no credentials.
     #[error(
         "there are no credentials for Cosmos DB: {why}; set PERENNIAL_COSMOS_KEY to the account's key, or give this \
          program an identity of Entra ID (managed identity, workload identity, or `az login`)"
@@ -35,7 +35,7 @@ pub enum OpenError {
         /// The container.
         container: String,
     },
-    /// The container was made for something else.
+    /// The container was created for something else.
     #[error(
         "the container {container:?} has the partition key {found:?} and not \"/partition\", which cannot be changed; \
          nothing was changed, name another container"
@@ -46,15 +46,15 @@ pub enum OpenError {
         /// Its partition key.
         found: String,
     },
-    /// The container is not set up as it must be.
-    #[error("the container {container:?} is not ready: {why}; mend it with `perennial cosmos init URL`")]
+    /// The container does not have the settings that it must have.
+    #[error("the container {container:?} is not ready: {why}; repair it with `perennial cosmos init URL`")]
     NotReady {
         /// The container.
         container: String,
         /// What is wrong with it.
         why: String,
     },
-    /// The container must be made or changed, and this program may not do that.
+    /// The container must be created or changed, and this program may not do that.
     #[error(
         "the container {container:?} {why}, and identities of Entra ID may not make or change containers; set \
          PERENNIAL_COSMOS_KEY to the account's key, or do it with `az cosmosdb sql container` as docs/cosmos.md shows"
@@ -89,7 +89,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// What a failed request means to who opens a store.
+    /// The meaning of a failed request for an open.
     pub(crate) fn from_request(account: &crate::Account, error: &CosmosError) -> Self {
         match u16::from(error.status().status_code()) {
             404 => account.not_found(),
@@ -99,7 +99,7 @@ impl OpenError {
     }
 }
 
-/// Whether nobody takes connections at the address.
+/// Whether the address refuses connections.
 fn is_refused(error: &CosmosError) -> bool {
     let sources = std::iter::successors(std::error::Error::source(error), |source| source.source());
     let mut causes = sources.filter_map(|source| source.downcast_ref::<std::io::Error>());

@@ -1,11 +1,11 @@
-//! What a failed request means to a caller of the store.
+//! The meaning of a failed request for a caller of the store.
 
 use azure_data_cosmos::CosmosError;
 use azure_data_cosmos::diagnostics::DiagnosticsContext;
 use perennial_store::Error;
 use std::time::Duration;
 
-/// How long to wait where the service asks for a pause and does not say how long.
+/// How long to wait where the service demands a pause and does not say how long.
 const DEFAULT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The longest part of a message of the service that is passed on.
@@ -13,10 +13,10 @@ const MESSAGE_CHARS: usize = 300;
 
 /// There is no such container.
 const OWNER_NOT_FOUND: u16 = 1003;
-/// The partition holds as much as one may.
+/// The partition has reached its size limit.
 const PARTITION_FULL: u16 = 1014;
 
-/// What a failed request means, where nothing of it happened.
+/// The meaning of a failed request of which nothing happened.
 pub(crate) fn meaning(error: &CosmosError) -> Error {
     let status = error.status();
     let detail = status.sub_status().map_or(0, |detail| detail.value());
@@ -32,10 +32,10 @@ pub(crate) fn meaning(error: &CosmosError) -> Error {
     }
 }
 
-/// What a refusal means that no waiting mends.
+/// The meaning of a refusal that no waiting cures.
 fn refused(code: u16, detail: u16, describe: impl FnOnce() -> String) -> Error {
     match (code, detail) {
-        // Nothing of what the service says here is passed on: it repeats parts of the signature.
+        // The service's own message is not passed on here: it repeats parts of the signature.
         (401, _) => Error::Invalid(
             "Cosmos DB does not accept the credentials (401); check that the account key is the account's, or that \
              the identity has a token for it, and that this machine's clock is right"
@@ -57,10 +57,10 @@ fn refused(code: u16, detail: u16, describe: impl FnOnce() -> String) -> Error {
     }
 }
 
-/// What the status of one operation of a batch means, where that is not a condition that failed.
+/// The meaning of the status of one operation of a batch, other than a failed condition.
 pub(crate) fn meaning_of_status(code: u16, detail: u32, pause: Option<Duration>) -> Error {
     let detail = u16::try_from(detail).unwrap_or(0);
-    let text = format!("Cosmos DB answered {code}/{detail} to an operation of the batch");
+    let text = format!("Cosmos DB replied {code}/{detail} to an operation of the batch");
     match code {
         429 => Error::Throttled {
             retry_after: pause.unwrap_or(DEFAULT_PAUSE),
@@ -76,7 +76,7 @@ fn asked_pause(error: &CosmosError) -> Duration {
     asked.map_or(DEFAULT_PAUSE, Duration::from_millis)
 }
 
-/// What happened, in a line that holds no secret.
+/// A one-line description that holds no secret.
 pub(crate) fn describe(error: &CosmosError) -> String {
     let status = error.status();
     let detail = status.sub_status().map_or(0, |detail| detail.value());
@@ -84,17 +84,17 @@ pub(crate) fn describe(error: &CosmosError) -> String {
     format!("{}/{detail}: {message}", u16::from(status.status_code()))
 }
 
-/// What is not known about a request that changes something. The SDK tries those again by itself, and that cannot be
-/// switched off: each try may have happened.
+/// What is unknown about a request that changes something. The SDK retries those by itself, and that cannot be switched
+/// off: each attempt may have happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Doubt {
-    /// A try may have happened that did not say so.
+pub(crate) struct Uncertainty {
+    /// An attempt may have happened without a reply that said so.
     pub(crate) may_have_happened: bool,
-    /// The service never answered one of those, which may even happen yet.
+    /// One of those never got a reply, and may even happen later.
     pub(crate) may_happen_yet: bool,
 }
 
-impl Doubt {
+impl Uncertainty {
     /// Nothing was sent.
     pub(crate) const NONE: Self = Self {
         may_have_happened: false,
@@ -106,21 +106,21 @@ impl Doubt {
         may_happen_yet: true,
     };
 
-    /// What is not known after an answer that says what became of the last try.
-    pub(crate) fn after_answer(told: &DiagnosticsContext) -> Self {
-        let mut tries = tries(told);
-        // The last one was answered, but the connection before it may have failed.
+    /// What is unknown after a reply that gives the result of the last attempt.
+    pub(crate) fn after_reply(diagnostics: &DiagnosticsContext) -> Self {
+        let mut tries = tries(diagnostics);
+        // The last one got a reply, but the connection before it may have failed.
         if let Some(last) = tries.last_mut() {
             last.itself = Self::NONE;
         }
-        Self::of(told, &tries)
+        Self::of(diagnostics, &tries)
     }
 
-    /// What is not known after a failure.
+    /// What is unknown after a failure.
     pub(crate) fn after_failure(error: &CosmosError) -> Self {
         match error.diagnostics() {
-            Some(told) => Self::of(&told, &tries(&told)),
-            // Made up on this side, before anything was sent, unless it says that time ran out.
+            Some(diagnostics) => Self::of(&diagnostics, &tries(&diagnostics)),
+            // Raised on this side, before anything was sent, unless it says that time ran out.
             None if matches!(u16::from(error.status().status_code()), 400..=404 | 429) => Self::NONE,
             None => Self::FULL,
         }
@@ -134,45 +134,45 @@ impl Doubt {
         }
     }
 
-    fn of(told: &DiagnosticsContext, tries: &[Try]) -> Self {
-        match tries.len() < told.request_count() {
+    fn of(diagnostics: &DiagnosticsContext, tries: &[Try]) -> Self {
+        match tries.len() < diagnostics.request_count() {
             true => Self::FULL,
-            false => tries
-                .iter()
-                .fold(Self::NONE, |doubt, one| doubt.and(one.itself).and(one.below)),
+            false => tries.iter().fold(Self::NONE, |uncertainty, one| {
+                uncertainty.and(one.itself).and(one.below)
+            }),
         }
     }
 }
 
-/// One try of a request, as the SDK tells of it.
+/// One attempt of a request, from the SDK's diagnostics.
 struct Try {
-    itself: Doubt,
-    /// Below its own tries, the SDK tries another connection once.
-    below: Doubt,
+    itself: Uncertainty,
+    /// Below its own attempts, the SDK tries another connection once.
+    below: Uncertainty,
 }
 
-fn tries(told: &DiagnosticsContext) -> Vec<Try> {
-    let requests = told.requests();
+fn tries(diagnostics: &DiagnosticsContext) -> Vec<Try> {
+    let requests = diagnostics.requests();
     let tries = requests.iter().map(|request| {
         let sent = request.request_sent();
         let is_answered = sent.definitely_sent() && request.error().is_none();
         let says_no = is_refusal(u16::from(request.status().status_code()));
         let mut shards = request.failed_transport_shards().iter();
         Try {
-            itself: Doubt {
+            itself: Uncertainty {
                 may_have_happened: sent.may_have_been_sent() && !(is_answered && says_no),
                 may_happen_yet: sent.may_have_been_sent() && !is_answered,
             },
             below: match shards.any(|shard| shard.request_sent().may_have_been_sent()) {
-                true => Doubt::FULL,
-                false => Doubt::NONE,
+                true => Uncertainty::FULL,
+                false => Uncertainty::NONE,
             },
         }
     });
     tries.collect()
 }
 
-/// Whether this answer says that nothing happened.
+/// Whether this status says that nothing happened.
 fn is_refusal(code: u16) -> bool {
     matches!(code, 400..=404 | 409 | 412 | 413 | 429 | 449)
 }

@@ -1,14 +1,14 @@
-//! In which format a container's documents are: said by one document, so that an older program leaves alone what it
-//! does not understand.
+//! The format of a container's documents, recorded in one document, so that an older program does not touch what it
+//! cannot decode.
 
 use crate::{Account, OpenError};
 use azure_data_cosmos::ContainerClient;
 use serde::{Deserialize, Serialize};
 
-/// The number of the format that this program writes.
+/// The version of the format that this program writes.
 pub const FORMAT: u32 = 1;
 
-/// The partition of what concerns the whole store. No name of a partition is encoded so.
+/// The partition of data about the whole store. The encoded name of no partition equals it.
 const PARTITION: &str = "%store";
 const ID: &str = "format";
 
@@ -27,7 +27,7 @@ pub(crate) async fn check(account: &Account, container: &ContainerClient) -> Res
     };
     let found = match container.read_item(PARTITION, ID, None).await {
         Ok(found) => found,
-        Err(error) if error.status().is_not_found() => return Err(not_ready("its format is not written down")),
+        Err(error) if error.status().is_not_found() => return Err(not_ready("its format is not recorded")),
         Err(error) => return Err(OpenError::from_request(account, &error)),
     };
     let format: Format = found.into_model().map_err(|_| not_ready("its format cannot be read"))?;
@@ -41,7 +41,7 @@ pub(crate) async fn check(account: &Account, container: &ContainerClient) -> Res
     }
 }
 
-/// Writes down the format, unless there is one. Whether there was none.
+/// Records the format, unless it is recorded. Returns whether it was not.
 #[cfg(feature = "init")]
 pub(crate) async fn write(account: &Account, container: &ContainerClient) -> Result<bool, OpenError> {
     let format = Format {

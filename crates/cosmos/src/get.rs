@@ -36,7 +36,7 @@ impl Core {
     }
 }
 
-/// Whether the document, and not all of the container, is not there.
+/// Whether the document is missing, and not the whole container.
 fn is_missing(error: &azure_data_cosmos::CosmosError) -> bool {
     let status = error.status();
     let detail = status.sub_status().map_or(0, |detail| detail.value());

@@ -1,4 +1,4 @@
-//! Who this program is, where nobody has said so.
+//! The identity of this program, where none was configured.
 
 use crate::OpenError;
 use crate::account::{Account, Credential, KEY_VARIABLE};
@@ -14,15 +14,15 @@ use std::sync::{Arc, OnceLock};
 /// The key of every emulator. It is published, hence no secret.
 const EMULATOR_KEY: &str = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 
-/// The account, with whatever there is to be let in.
+/// The account, with its credentials.
 pub(crate) struct Access {
     pub(crate) reference: AccountReference,
-    /// The identities that are tried, if nobody has said which to use.
+    /// The identities that are tried, if none was configured.
     pub(crate) chain: Option<Arc<Chain>>,
 }
 
 impl Access {
-    /// Finds out how to be let in.
+    /// Determines the credentials.
     pub(crate) fn find(account: &Account) -> Result<Self, OpenError> {
         let endpoint = account.url().clone().into();
         let mut chain = None;
@@ -31,7 +31,7 @@ impl Access {
             Credential::Token(token) => AccountReference::with_credential(endpoint, Arc::clone(token)),
             Credential::Ambient => match variable(KEY_VARIABLE) {
                 Some(key) => AccountReference::with_authentication_key(endpoint, Secret::new(key)),
-                // Without encryption there are only emulators on this machine, and none of them knows Entra ID.
+                // Unencrypted accounts are emulators on this machine, and none of them supports Entra ID.
                 None if account.url().scheme() == "http" => {
                     AccountReference::with_authentication_key(endpoint, Secret::new(EMULATOR_KEY))
                 }
@@ -45,7 +45,7 @@ impl Access {
     }
 }
 
-/// Whether it is a key that lets this program in.
+/// Whether this program authenticates with a key.
 #[cfg(feature = "init")]
 pub(crate) fn has_key(account: &Account) -> bool {
     match account.credential {
@@ -59,7 +59,7 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Identities of Entra ID, tried in turn until one gives a token; that one is kept to.
+/// Identities of Entra ID, tried in turn until one gives a token; that one is kept.
 #[derive(Debug)]
 pub(crate) struct Chain {
     sources: Vec<(&'static str, Arc<dyn TokenCredential>)>,
@@ -72,7 +72,7 @@ pub(crate) struct Chain {
 const NONE: usize = usize::MAX;
 
 impl Chain {
-    /// That there is nothing to be let in with, if that turned out. To the SDK it is a refusal like any other.
+    /// The error that there are no credentials, if that turned out. To the SDK it is a refusal like any other.
     pub(crate) fn failure(&self) -> Option<OpenError> {
         self.tried.get().map(|tried| OpenError::NoCredentials {
             why: format!("{KEY_VARIABLE} is not set, and no identity gave a token (tried: {tried})"),
@@ -96,7 +96,7 @@ impl Chain {
         }
         if let Ok(source) = ManagedIdentityCredential::new(None) {
             let source: (&'static str, Arc<dyn TokenCredential>) = ("managed identity", source);
-            // Where nothing says that there is one, asking for it takes long: the tools of a developer come first.
+            // Where nothing announces a managed identity, asking for one takes long: the developer tools come first.
             let is_announced = variable("IDENTITY_ENDPOINT")
                 .or_else(|| variable("MSI_ENDPOINT"))
                 .is_some();
@@ -143,7 +143,7 @@ impl TokenCredential for Chain {
                     tracing::debug!(identity = name, "Cosmos DB is used with this identity");
                     return Ok(token);
                 }
-                // What they say may hold parts of tokens; their names are enough to go on.
+                // Their messages may hold parts of tokens; their names are enough.
                 Err(_) => tried.push(*name),
             }
         }

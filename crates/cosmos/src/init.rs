@@ -1,4 +1,4 @@
-//! Making the database and the container of a store.
+//! Creates the database and the container of a store.
 
 use crate::container::{Flaw, flaw, properties};
 use crate::open::{client, within};
@@ -7,33 +7,33 @@ use azure_data_cosmos::models::ThroughputProperties;
 use azure_data_cosmos::options::CreateContainerOptions;
 use azure_data_cosmos::{ContainerClient, CosmosError};
 
-/// How much a new container may do.
+/// The throughput of a new container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Throughput {
-    /// What the account gives: of a serverless account it is paid by use.
+    /// Set by the account: a serverless account is billed by use.
     #[default]
     Serverless,
-    /// So many request units per second, always; at least 400.
+    /// This many request units per second, always; at least 400.
     Manual(u64),
-    /// Up to so many request units per second, by demand; at least 1000.
+    /// Up to this many request units per second, by demand; at least 1000.
     Autoscale(u64),
 }
 
-/// What was done.
+/// What [`init`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Made {
     /// The container is new.
     Created,
-    /// The container was there, and its settings were mended.
-    Mended,
-    /// The container was there, as it must be.
+    /// The container existed, and its settings were repaired.
+    Repaired,
+    /// The container existed, with the right settings.
     Nothing,
 }
 
-/// Makes the database and the container of a store, or mends the container's settings, and does nothing where all is
-/// well. The service allows this with the account's key only; without one, the container is [adopted](adopt).
+/// Creates the database and the container of a store, or repairs the container's settings, and does nothing where all
+/// is well. The service allows this with the account's key only; without one, the container is [adopted](adopt).
 pub async fn init(account: &Account, throughput: Throughput, settings: &Settings) -> Result<Made, OpenError> {
     match identity::has_key(account) {
         true => within(account, settings, make(account, throughput, settings)).await,
@@ -41,13 +41,13 @@ pub async fn init(account: &Account, throughput: Throughput, settings: &Settings
     }
 }
 
-/// Makes a store of a container that somebody else has made for it, such as `az`. It must be as it should: an identity of
-/// Entra ID that may write documents may do this, but may not change a container.
+/// Turns an existing container, created for it by `az` for example, into a store. It must have the right settings: an
+/// identity of Entra ID that may write documents may do this, but may not change a container.
 pub async fn adopt(account: &Account, settings: &Settings) -> Result<Made, OpenError> {
-    within(account, settings, take(account, settings)).await
+    within(account, settings, check_and_adopt(account, settings)).await
 }
 
-async fn take(account: &Account, settings: &Settings) -> Result<Made, OpenError> {
+async fn check_and_adopt(account: &Account, settings: &Settings) -> Result<Made, OpenError> {
     let failed = |error: CosmosError| OpenError::from_request(account, &error);
     let key_needed = |why: &str| OpenError::KeyNeeded {
         container: account.container().to_owned(),
@@ -69,10 +69,10 @@ async fn take(account: &Account, settings: &Settings) -> Result<Made, OpenError>
                 found,
             });
         }
-        Some(Flaw::Mendable(why)) => return Err(key_needed(&format!("is not ready: {why}"))),
+        Some(Flaw::Repairable(why)) => return Err(key_needed(&format!("is not ready: {why}"))),
     }
     match format::write(account, &container).await? {
-        true => Ok(Made::Mended),
+        true => Ok(Made::Repaired),
         false => Ok(Made::Nothing),
     }
 }
@@ -97,14 +97,14 @@ async fn make(account: &Account, throughput: Throughput, settings: &Settings) ->
     let container = container.await.map_err(failed)?;
     let made = match is_new {
         true => Made::Created,
-        false => mend(account, &container).await?,
+        false => repair(account, &container).await?,
     };
     format::write(account, &container).await?;
     Ok(made)
 }
 
-/// Gives a container that was there the settings that it must have.
-async fn mend(account: &Account, container: &ContainerClient) -> Result<Made, OpenError> {
+/// Gives an existing container the settings that it must have.
+async fn repair(account: &Account, container: &ContainerClient) -> Result<Made, OpenError> {
     let failed = |error: CosmosError| OpenError::from_request(account, &error);
     let found = container
         .read(None)
@@ -118,16 +118,16 @@ async fn mend(account: &Account, container: &ContainerClient) -> Result<Made, Op
             container: account.container().to_owned(),
             found,
         }),
-        Some(Flaw::Mendable(_)) => {
+        Some(Flaw::Repairable(_)) => {
             let mut wanted = properties(account.container());
             wanted.partition_key = found.partition_key;
             container.replace(wanted, None).await.map_err(failed)?;
-            Ok(Made::Mended)
+            Ok(Made::Repaired)
         }
     }
 }
 
-/// Whether something was made just now, and not before.
+/// Whether this call created something, and it did not exist before.
 fn is_new<T>(created: azure_data_cosmos::Result<T>) -> azure_data_cosmos::Result<bool> {
     match created {
         Ok(_) => Ok(true),

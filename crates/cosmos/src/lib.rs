@@ -1,8 +1,9 @@
-//! The Cosmos DB store: one container of [Azure Cosmos DB](https://learn.microsoft.com/azure/cosmos-db/), shared by as
-//! many processes as like.
+//! The Cosmos DB store: one container of [Azure Cosmos DB](https://learn.microsoft.com/azure/cosmos-db/), shared by
+//! any number of processes.
 //!
-//! A record is a document, a partition a logical partition, a commit a transactional batch. Nothing is locked and
-//! nobody owns anything: conditions on versions (ETags) decide who was first.
+//! For programs that run on several machines and share their work. A record is a document, a partition a logical
+//! partition, a commit a transactional batch. Nothing is locked and no process owns anything: conditions on versions
+//! (ETags) decide which process was first.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,7 +21,7 @@
 //! # }
 //! ```
 //!
-//! # What it asks of the service
+//! # Requests to the service
 //!
 //! | operation | requests |
 //! |---|---|
@@ -30,7 +31,7 @@
 //! | list | 1 for each physical partition at most, until the page has something |
 //! | totals | 1, and 1 every few seconds while they change, 1 before they do and 1 when they have stopped |
 //!
-//! A commit whose reply was lost takes 1 more, to find out what became of it: every document carries the id of the commit
+//! A commit whose reply was lost takes 1 more, to determine its outcome: every document carries the id of the commit
 //! that wrote it.
 
 mod account;
@@ -40,22 +41,22 @@ mod container;
 mod core;
 mod counters;
 mod document;
-mod doubt;
 mod due;
 mod error;
 mod failure;
-mod find;
 mod format;
 mod get;
 mod identity;
 #[cfg(feature = "init")]
 mod init;
-mod lineage;
 mod list;
 mod names;
 mod open;
+mod outcome;
 mod prepare;
+mod previous_commits;
 mod query;
+mod recount;
 mod runs;
 mod scan;
 mod settings;

@@ -1,15 +1,16 @@
-//! Finding records by their attributes.
+//! Listings of records by their attributes.
 
 use crate::core::Core;
 use crate::document::{WITHOUT_BODY, safe};
-use crate::query::{Sql, Want};
+use crate::query::{Request, Sql};
 use azure_data_cosmos::FeedScope;
 use azure_data_cosmos::feed::ContinuationToken;
 use azure_data_cosmos::options::ReadConsistencyStrategy;
 use perennial_store::{Cursor, ListFilter, ListPage, Listed, Record, RecordPage, Result};
 
 impl Core {
-    /// One query over all partitions, physical partition by physical partition. A page may hold fewer than it may.
+    /// One query over all partitions, physical partition by physical partition. A page may hold fewer records than its
+    /// limit.
     pub(crate) async fn list(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<ListPage> {
         let found = self.page(filter, after, limit, Wanted::Keys).await?;
         let entries = found.records.into_iter().filter_map(|record| {
@@ -25,7 +26,7 @@ impl Core {
         })
     }
 
-    /// The same with bodies, and as new as what was last committed.
+    /// The same with bodies, and as fresh as the latest commit.
     pub(crate) async fn list_records(
         &self,
         filter: &ListFilter,
@@ -46,16 +47,16 @@ impl Core {
             return Ok(RecordPage::default());
         }
         let with_body = wanted == Wanted::Records;
-        let want = Want {
+        let request = Request {
             operation: "list",
             scope: FeedScope::full_container(),
             page: limit,
             consistency: with_body.then_some(ReadConsistencyStrategy::LatestCommitted),
         };
         let from = after.map(|cursor| ContinuationToken::from_string(cursor.0.clone()));
-        let mut rows = self.ask_from(question(filter, with_body)?, want, from).await?;
+        let mut rows = self.query_from(sql(filter, with_body)?, request, from).await?;
         while let Some(page) = rows.next_page().await? {
-            let records = page.iter().filter_map(|row| self.understood(row, with_body));
+            let records = page.iter().filter_map(|row| self.decode(row, with_body));
             let is_wanted = |record: &Record| record.listing.as_ref().is_some_and(|listing| filter.matches(listing));
             let records: Vec<Record> = records.filter(is_wanted).collect();
             if !records.is_empty() {
@@ -67,31 +68,31 @@ impl Core {
     }
 }
 
-/// How much of each record is wanted.
+/// How much of each record is returned.
 #[derive(PartialEq)]
 enum Wanted {
     Keys,
     Records,
 }
 
-fn question(filter: &ListFilter, with_body: bool) -> Result<Sql> {
+fn sql(filter: &ListFilter, with_body: bool) -> Result<Sql> {
     let mut sql = match with_body {
         true => Sql::new("SELECT * FROM c"),
         false => Sql::new(&format!("SELECT {WITHOUT_BODY} FROM c")),
     };
-    sql.demand_with("c.kind = ?", &filter.kind)?;
+    sql.filter_with("c.kind = ?", &filter.kind)?;
     if let Some(status) = &filter.status {
-        sql.demand_with("c.status = ?", status)?;
+        sql.filter_with("c.status = ?", status)?;
     }
     if let Some(name) = &filter.name {
-        sql.demand_with("c.name = ?", name)?;
+        sql.filter_with("c.name = ?", name)?;
     }
     if let Some(parent) = &filter.parent {
-        sql.demand_with("c.parent = ?", parent)?;
+        sql.filter_with("c.parent = ?", parent)?;
     }
     if let Some(before) = filter.completed_before_ms {
         // Not strictly: numbers beyond what a double holds are compared afterwards.
-        sql.demand_with("c.completed <= ?", safe(before))?;
+        sql.filter_with("c.completed <= ?", safe(before))?;
     }
     Ok(sql)
 }

@@ -2,10 +2,10 @@
 //!
 //! | name | allowed by the service | encoded so that |
 //! |---|---|---|
-//! | record id | 1 to 1023 bytes, none of `/ \ ? #` | it sorts as the bytes of the id do |
+//! | record id | 1 to 1023 bytes, none of `/ \ ? #` | it sorts like the bytes of the id |
 //! | partition | up to 2048 bytes | it can be read in the portal |
 //!
-//! Both are plain ASCII, because nothing else is certain to sort, to hash and to travel in a header everywhere alike.
+//! Both are plain ASCII, because nothing else is certain to sort, hash and pass through headers the same way everywhere.
 //! A name that is too long is cut, followed by its digest, and stands in full in a property beside it.
 
 use sha2::{Digest, Sha256};
@@ -24,10 +24,10 @@ const PARTITION_CUT_BYTES: usize = 500;
 const PARTITION_CUT: &str = "%%";
 const EMPTY_PARTITION: &str = "%";
 
-/// A name as the database has it.
+/// A name as the database stores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
-    /// What stands in the document's `id` or `partition`.
+    /// The document's `id` or `partition`.
     pub(crate) encoded: String,
     /// Whether it was too long, so that the document must hold the full text too.
     pub(crate) is_cut: bool,
@@ -46,7 +46,7 @@ pub(crate) fn id(text: &str) -> Name {
     Name { encoded, is_cut }
 }
 
-/// What the documents' ids of all records begin with whose ids begin with this text, and perhaps those of others.
+/// The common prefix of the documents' ids of all records whose ids begin with this text, and perhaps of others.
 pub(crate) fn id_prefix(text: &str) -> String {
     let bytes = text.as_bytes();
     match bytes.get(..ID_BYTES) {
@@ -87,8 +87,8 @@ fn encode_id(bytes: &[u8]) -> String {
     }
 }
 
-/// Letters, digits and `-` stand for themselves. Each gap between them in ASCII has one character of its own gap as a
-/// mark, so that what is marked sorts where it belongs.
+/// Letters, digits and `-` stand for themselves. Each gap between them in ASCII has one character of its own as a mark,
+/// so that escaped bytes sort where they belong.
 fn push_id_byte(mut encoded: String, byte: &u8) -> String {
     let wrote = match *byte {
         b @ (b'-' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z') => write!(encoded, "{}", char::from(b)),

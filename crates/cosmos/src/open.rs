@@ -16,7 +16,7 @@ use std::pin::pin;
 /// Opening makes several requests.
 const OPENING_CALLS: u32 = 4;
 
-/// Opens the store in a container that [`init`](crate::init) has made, and looks whether it is as it must be.
+/// Opens the store in a container that [`init`](crate::init) has created, and verifies its settings.
 pub async fn open(account: Account, settings: Settings) -> Result<CosmosStore, OpenError> {
     let container = within(&account, &settings, connect(&account, &settings)).await?;
     Ok(CosmosStore::new(
@@ -43,14 +43,14 @@ async fn connect(account: &Account, settings: &Settings) -> Result<ContainerClie
             container: account.container().to_owned(),
             found,
         }),
-        Some(Flaw::Mendable(why)) => Err(OpenError::NotReady {
+        Some(Flaw::Repairable(why)) => Err(OpenError::NotReady {
             container: account.container().to_owned(),
             why,
         }),
     }
 }
 
-/// Does what opening needs, but not for ever: the SDK waits long for an account that does not answer.
+/// Limits the time of an open: the SDK waits long for an account that does not reply.
 pub(crate) async fn within<T>(
     account: &Account,
     settings: &Settings,
@@ -60,7 +60,7 @@ pub(crate) async fn within<T>(
     match select(pin!(work), pin!(SystemClock.sleep(limit))).await {
         Either::Left((outcome, _)) => outcome,
         Either::Right(_) => Err(account.failed(Error::Unavailable(format!(
-            "there was no answer within {} s",
+            "there was no reply within {} s",
             limit.as_secs()
         )))),
     }
@@ -83,7 +83,7 @@ pub(crate) async fn client(account: &Account, settings: &Settings) -> Result<Cos
     let mut builder = CosmosClient::builder()
         .with_runtime(runtime.build().await.map_err(failed)?)
         .with_default_operation_options(options(settings))
-        // Batches are text anyway, and not every emulator knows the other form.
+        // Batches are text anyway, and not every emulator knows the binary form.
         .with_binary_encoding_options(BinaryEncodingOptions::new().with_enabled(false));
     if let Ok(suffix) = UserAgentSuffix::try_from("perennial") {
         builder = builder.with_user_agent_suffix(suffix);

@@ -1,6 +1,6 @@
-//! What can be done for a commit before it is sent: limits, encoding, the batch.
+//! What can be done for a commit before it is sent: check limits, encode, build the batch.
 
-use crate::lineage::Lineage;
+use crate::previous_commits::PreviousCommits;
 use crate::{document, names};
 use azure_core::http::Etag;
 use azure_data_cosmos::TransactionalBatch;
@@ -11,26 +11,27 @@ use std::collections::HashSet;
 
 /// The service takes two million bytes and some more.
 const BATCH_BYTES: usize = 2_000_000;
-/// What the batch needs around a document, at most.
+/// The most that the batch needs around a document.
 const BYTES_PER_OP: usize = 200;
 
-/// What a store on Cosmos DB can be asked to do at once.
+/// The limits of a store on Cosmos DB.
 ///
-/// A batch has 100 operations and 2 MB, names and attributes included; 400 kB are kept for those. What cannot be
-/// nested grows by a third when it is written as base64, so three quarters of the rest are promised.
+/// A batch has 100 operations and 2 MB, names and attributes included; 400 kB are reserved for those. A body that
+/// cannot be nested grows by a third when it is written as base64, so three quarters of the rest are promised.
 pub(crate) const LIMITS: Limits = Limits {
     ops_per_commit: 100,
     bytes_per_commit: 1_200_000,
     bytes_per_record: 1_200_000,
     partitions_per_commit: 1,
-    // Names that are cut stand in full in every document, and a batch of 100 must stay below two megabytes with its bodies.
+    // Names that are cut are stored in full in every document, and a batch of 100 must stay below two megabytes with
+    // its bodies.
     bytes_per_key: 8 * 1024,
 };
 
 /// A tag that no document ever has.
 const NO_ETAG: &str = "\"00000000-0000-0000-0000-000000000000\"";
 
-/// What is done to one document.
+/// What happens to one document.
 pub(crate) enum Action {
     Create(Box<RawValue>),
     Put(Box<RawValue>),
@@ -43,7 +44,7 @@ pub(crate) enum Action {
 
 /// One operation, ready to be sent.
 pub(crate) struct Step {
-    /// Which operation of the caller's commit this is.
+    /// The index of the caller's operation.
     pub(crate) op: usize,
     /// The document.
     pub(crate) id: String,
@@ -74,9 +75,9 @@ impl Step {
     }
 }
 
-/// A commit that obeys the limits, as documents.
+/// A commit within the limits, as documents.
 pub(crate) struct Prepared {
-    /// What it is counted as.
+    /// The operation that it is counted as.
     pub(crate) operation: &'static str,
     /// The id that its documents carry.
     pub(crate) commit: String,
@@ -90,8 +91,8 @@ pub(crate) struct Prepared {
     pub(crate) lanes: Vec<Lane>,
 }
 
-/// Checks the limits and makes the documents.
-pub(crate) fn prepare(commit: Commit, id: String, lineage: &Lineage) -> Result<Prepared> {
+/// Checks the limits and builds the documents.
+pub(crate) fn prepare(commit: Commit, id: String, previous_commits: &PreviousCommits) -> Result<Prepared> {
     check(&commit)?;
     let partition = commit.ops.first().map(|op| op.key().partition.clone());
     let mut prepared = Prepared {
@@ -105,7 +106,7 @@ pub(crate) fn prepare(commit: Commit, id: String, lineage: &Lineage) -> Result<P
     };
     let mut bytes = 0;
     for (index, op) in commit.ops.iter().enumerate() {
-        let step = step(index, op, &prepared.commit, lineage)?;
+        let step = step(index, op, &prepared.commit, previous_commits)?;
         bytes += BYTES_PER_OP * step.width() + step.id.len() + document_len(&step.action);
         prepared.steps.push(step);
         let place = op.draft().and_then(|draft| draft.place.as_ref());
@@ -125,7 +126,7 @@ impl Prepared {
         self.steps.iter().map(Step::width).sum()
     }
 
-    /// The batch of what is still to be done.
+    /// The batch of the remaining steps.
     pub(crate) fn batch(&self) -> azure_data_cosmos::Result<TransactionalBatch> {
         let mut batch = TransactionalBatch::new(self.partition.clone());
         for step in &self.steps {
@@ -158,9 +159,12 @@ fn document_len(action: &Action) -> usize {
     }
 }
 
-fn step(index: usize, op: &Op, commit: &str, lineage: &Lineage) -> Result<Step> {
+fn step(index: usize, op: &Op, commit: &str, previous_commits: &PreviousCommits) -> Result<Step> {
     let before = match op {
-        Op::Replace(_, version) => version.as_text().map(|etag| lineage.of(etag)).unwrap_or_default(),
+        Op::Replace(_, version) => version
+            .as_text()
+            .map(|etag| previous_commits.of(etag))
+            .unwrap_or_default(),
         _ => Vec::new(),
     };
     let action = match op {
@@ -179,7 +183,7 @@ fn step(index: usize, op: &Op, commit: &str, lineage: &Lineage) -> Result<Step> 
     })
 }
 
-/// The tag of a version. One that the service cannot have given is never sent to it.
+/// The tag of a version. One that the service cannot have assigned is never sent to it.
 fn etag(version: &Version) -> Etag {
     let is_tag = |tag: &&str| tag.len() > 2 && tag.starts_with('"') && tag.ends_with('"') && tag.is_ascii();
     Etag::from(version.as_text().filter(is_tag).unwrap_or(NO_ETAG).to_owned())
@@ -236,13 +240,13 @@ mod tests {
             let each = LIMITS.bytes_per_commit / LIMITS.ops_per_commit;
             let body = unit.repeat(each / unit.len());
             let ops = (0..LIMITS.ops_per_commit).map(|n| Op::Put(draft(&format!("{n:0280}"), body.clone())));
-            assert!(prepare(Commit::new(ops.collect()), String::new(), &Lineage::default()).is_ok());
+            assert!(prepare(Commit::new(ops.collect()), String::new(), &PreviousCommits::default()).is_ok());
             let body = unit.repeat(LIMITS.bytes_per_record / unit.len());
             assert!(
                 prepare(
                     Commit::new(vec![Op::Put(draft("a", body))]),
                     String::new(),
-                    &Lineage::default()
+                    &PreviousCommits::default()
                 )
                 .is_ok()
             );
@@ -256,14 +260,14 @@ mod tests {
             prepare(
                 Commit::new((0..50).map(absent).collect()),
                 String::new(),
-                &Lineage::default()
+                &PreviousCommits::default()
             )
             .is_ok()
         );
         let outcome = prepare(
             Commit::new((0..51).map(absent).collect()),
             String::new(),
-            &Lineage::default(),
+            &PreviousCommits::default(),
         );
         assert!(matches!(
             outcome,

@@ -1,4 +1,4 @@
-//! Asking questions in SQL, page by page.
+//! SQL queries, page by page.
 
 use crate::core::Core;
 use crate::failure;
@@ -11,10 +11,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use std::num::NonZeroU32;
 
-/// More rows than this are not asked for at once.
+/// The largest number of rows per page.
 const MAX_PAGE: usize = 1000;
 
-/// A question that is being put together. Values only ever go in as parameters.
+/// A query under construction. Values only ever go in as parameters.
 pub(crate) struct Sql {
     query: Query,
     conditions: usize,
@@ -22,7 +22,7 @@ pub(crate) struct Sql {
 }
 
 impl Sql {
-    /// Starts with what is selected.
+    /// A query that begins with this SELECT.
     pub(crate) fn new(select: &str) -> Self {
         Self {
             query: Query::from(select),
@@ -31,29 +31,29 @@ impl Sql {
         }
     }
 
-    /// Adds text at the end.
-    pub(crate) fn then(&mut self, text: &str) {
+    /// Appends text.
+    pub(crate) fn push(&mut self, text: &str) {
         self.query = std::mem::replace(&mut self.query, Query::from("")).append_text(text);
     }
 
-    /// Demands something more; `text` holds no value.
-    pub(crate) fn demand(&mut self, text: &str) {
-        self.then(if self.conditions == 0 { " WHERE " } else { " AND " });
-        self.then(text);
+    /// Adds a condition; `text` holds no value.
+    pub(crate) fn filter(&mut self, text: &str) {
+        self.push(if self.conditions == 0 { " WHERE " } else { " AND " });
+        self.push(text);
         self.conditions += 1;
     }
 
-    /// Demands something of a value: a `?` in the text stands for it.
-    pub(crate) fn demand_with(&mut self, text: &str, value: impl Serialize) -> Result<()> {
+    /// Adds a condition on a value: a `?` in the text stands for it.
+    pub(crate) fn filter_with(&mut self, text: &str, value: impl Serialize) -> Result<()> {
         let name = self.parameter(value)?;
-        self.demand(&text.replace('?', &name));
+        self.filter(&text.replace('?', &name));
         Ok(())
     }
 
-    /// Demands that a property is one of these.
-    pub(crate) fn is_one_of<'a>(&mut self, property: &str, values: impl Iterator<Item = &'a str>) -> Result<()> {
+    /// Adds the condition that a property is one of these.
+    pub(crate) fn filter_in<'a>(&mut self, property: &str, values: impl Iterator<Item = &'a str>) -> Result<()> {
         let list = self.list(values)?;
-        self.demand(&format!("{property} IN ({list})"));
+        self.filter(&format!("{property} IN ({list})"));
         Ok(())
     }
 
@@ -63,7 +63,7 @@ impl Sql {
         Ok(names?.join(", "))
     }
 
-    /// Gives a value a name.
+    /// Adds a parameter and returns its name.
     pub(crate) fn parameter(&mut self, value: impl Serialize) -> Result<String> {
         let name = format!("@p{}", self.parameters);
         self.parameters += 1;
@@ -79,19 +79,19 @@ fn bad(error: &CosmosError) -> Error {
     Error::Invalid(format!("the query cannot be written: {}", failure::describe(error)))
 }
 
-/// How a question is asked.
-pub(crate) struct Want {
-    /// What it is counted as.
+/// How a query is sent.
+pub(crate) struct Request {
+    /// The operation that it is counted as.
     pub(crate) operation: &'static str,
-    /// Where to look.
+    /// The partitions to search.
     pub(crate) scope: FeedScope,
-    /// How many rows are wanted at once.
+    /// How many rows a page should have.
     pub(crate) page: usize,
-    /// How new the answer must be, if not as the settings say.
+    /// How fresh the result must be, if not as the settings say.
     pub(crate) consistency: Option<ReadConsistencyStrategy>,
 }
 
-/// The answer to a question.
+/// The result of a query.
 pub(crate) struct Rows<'a> {
     core: &'a Core,
     operation: &'static str,
@@ -99,14 +99,19 @@ pub(crate) struct Rows<'a> {
 }
 
 impl Core {
-    /// Asks. Nothing is sent until the first page is taken.
-    pub(crate) async fn ask(&self, sql: Sql, want: Want) -> Result<Rows<'_>> {
-        self.ask_from(sql, want, None).await
+    /// Runs a query. Nothing is sent until the first page is taken.
+    pub(crate) async fn query(&self, sql: Sql, request: Request) -> Result<Rows<'_>> {
+        self.query_from(sql, request, None).await
     }
 
-    /// Asks, from where a page of the same question ended.
-    pub(crate) async fn ask_from(&self, sql: Sql, want: Want, from: Option<ContinuationToken>) -> Result<Rows<'_>> {
-        let page = u32::try_from(want.page.clamp(1, MAX_PAGE)).unwrap_or(u32::MAX);
+    /// Runs a query from where a page of the same query ended.
+    pub(crate) async fn query_from(
+        &self,
+        sql: Sql,
+        request: Request,
+        from: Option<ContinuationToken>,
+    ) -> Result<Rows<'_>> {
+        let page = u32::try_from(request.page.clamp(1, MAX_PAGE)).unwrap_or(u32::MAX);
         let mut options = QueryOptions::default();
         if let Some(page) = NonZeroU32::new(page) {
             options = options.with_max_item_count(MaxItemCountHint::Limit(page));
@@ -114,21 +119,24 @@ impl Core {
         if let Some(from) = from {
             options = options.with_continuation_token(from);
         }
-        if let Some(consistency) = want.consistency {
+        if let Some(consistency) = request.consistency {
             let mut operation = OperationOptions::default();
             operation.read_consistency_strategy = Some(consistency);
             options = options.with_operation_options(operation);
         }
-        let rows = self.container.query_items(sql.query, want.scope, Some(options)).await;
-        let rows = rows.map_err(|error| self.failed(want.operation, &error))?;
+        let rows = self
+            .container
+            .query_items(sql.query, request.scope, Some(options))
+            .await;
+        let rows = rows.map_err(|error| self.failed(request.operation, &error))?;
         Ok(Rows {
             core: self,
-            operation: want.operation,
+            operation: request.operation,
             pages: rows.into_pages(),
         })
     }
 
-    /// Counts a failed request and says what it means.
+    /// Counts a failed request and translates its error.
     pub(crate) fn failed(&self, operation: &'static str, error: &CosmosError) -> Error {
         self.meter.add(operation, error.diagnostics().as_deref());
         failure::meaning(error)
@@ -148,7 +156,7 @@ impl Rows<'_> {
         }
     }
 
-    /// Where to go on after the page that was taken last.
+    /// The position after the page that was taken last.
     pub(crate) fn position(&self) -> Result<ContinuationToken> {
         self.pages.to_continuation_token().map_err(|error| bad(&error))
     }

@@ -1,16 +1,16 @@
-//! What the last processes have cost: each handle writes it down beside its totals, in the same request.
+//! The cost of the latest processes: each handle writes it beside its totals, in the same request.
 //!
-//! Totals are sums for ever; a run tells what one handle did between two moments, so that cost and work can be held
-//! against each other. The runs of handles that have left are kept with the common totals, the latest only.
+//! Totals are sums forever; a run covers what one handle did between two moments, so that cost and work can be
+//! compared. The runs of closed handles are kept with the common totals, only the latest.
 
 use crate::usage::{Spent, Usage};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// So many runs of handles that have left are kept.
-pub(crate) const KEPT: usize = 16;
+/// How many runs of closed handles are kept.
+pub(crate) const MAX_RUNS: usize = 16;
 
-/// What one handle has done and what that has cost, up to when it last wrote it down.
+/// What one handle has done and what that has cost, up to its last report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Run {
@@ -18,16 +18,16 @@ pub struct Run {
     pub handle: String,
     /// When it was opened, in milliseconds since the Unix epoch.
     pub began_ms: u64,
-    /// Up to when this tells, likewise.
+    /// When it last reported, likewise.
     pub told_ms: u64,
     /// What each operation has cost.
     pub spent: BTreeMap<String, Spent>,
-    /// By how much each counter has grown. What it has shrunk by, when something was deleted, is not taken off.
+    /// By how much each counter has grown. Decreases, when something was deleted, are not subtracted.
     pub counted: BTreeMap<String, i64>,
 }
 
 impl Run {
-    /// What a handle has done; `None` if it has only looked.
+    /// What a handle has done; `None` if it has only read.
     pub(crate) fn new(
         handle: &str,
         began_ms: u64,
@@ -52,8 +52,8 @@ impl Run {
     }
 }
 
-/// The runs of all of these, the latest first. Of one handle the latest word counts.
-pub(crate) fn together(runs: impl IntoIterator<Item = Run>) -> Vec<Run> {
+/// The runs of all of these, the latest first. For each handle its latest report counts.
+pub(crate) fn merged(runs: impl IntoIterator<Item = Run>) -> Vec<Run> {
     let mut latest: BTreeMap<String, Run> = BTreeMap::new();
     for run in runs {
         match latest.get(&run.handle) {
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_latest_word_of_each_handle_counts_and_the_latest_run_comes_first() {
-        let runs = together([run("a", 5), run("b", 7), run("a", 9), run("a", 2)]);
+        let runs = merged([run("a", 5), run("b", 7), run("a", 9), run("a", 2)]);
         assert_eq!(runs, [run("a", 9), run("b", 7)]);
     }
 

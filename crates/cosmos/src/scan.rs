@@ -1,34 +1,34 @@
-//! Reading a partition in order.
+//! Scans of a partition.
 
 use crate::core::Core;
 use crate::document::WITHOUT_BODY;
 use crate::names;
-use crate::query::{Sql, Want};
+use crate::query::{Request, Sql};
 use azure_data_cosmos::FeedScope;
 use perennial_store::{RecordId, Result, ScanPage, ScanQuery};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 impl Core {
-    /// One query in one partition, in order of the documents' ids, which sort as the records' ids do. Only ids that
-    /// were cut do not: they stand together, and are put in order here.
+    /// One query in one partition, in order of the documents' ids, which sort like the records' ids. Only ids that were
+    /// cut do not: they stand together, and are sorted here.
     pub(crate) async fn scan(&self, query: &ScanQuery) -> Result<ScanPage> {
         if query.limit == 0 {
             return Ok(ScanPage::default());
         }
-        let want = Want {
+        let request = Request {
             operation: "scan",
             scope: FeedScope::partition(names::partition(query.partition.as_str()).encoded),
             page: query.limit.saturating_add(1),
             consistency: None,
         };
-        let mut rows = self.ask(question(query)?, want).await?;
+        let mut rows = self.query(sql(query)?, request).await?;
         let mut records = Vec::new();
         while let Some(page) = rows.next_page().await? {
             let in_block = page.last().is_some_and(|row| is_cut(row));
             for row in page {
                 let record = self.read(&row, !query.keys_only)?;
-                if is_wanted(query, &record.key.id) {
+                if matches(query, &record.key.id) {
                     records.push(record);
                 }
             }
@@ -44,7 +44,7 @@ impl Core {
     }
 }
 
-fn question(query: &ScanQuery) -> Result<Sql> {
+fn sql(query: &ScanQuery) -> Result<Sql> {
     let mut sql = match query.keys_only {
         true => Sql::new(&format!("SELECT {WITHOUT_BODY} FROM c")),
         false => Sql::new("SELECT * FROM c"),
@@ -52,20 +52,20 @@ fn question(query: &ScanQuery) -> Result<Sql> {
     if let Some(under) = &query.under {
         let exact = sql.parameter(names::id(under.as_str()).encoded)?;
         let below = sql.parameter(names::id_prefix(&format!("{under}/")))?;
-        sql.demand(&format!("(c.id = {exact} OR STARTSWITH(c.id, {below}))"));
+        sql.filter(&format!("(c.id = {exact} OR STARTSWITH(c.id, {below}))"));
     }
     if let Some(after) = &query.after {
         match names::id(after.as_str()) {
-            name if name.is_cut => sql.demand_with("c.id >= ?", names::id_prefix(after.as_str()))?,
-            name => sql.demand_with("c.id > ?", name.encoded)?,
+            name if name.is_cut => sql.filter_with("c.id >= ?", names::id_prefix(after.as_str()))?,
+            name => sql.filter_with("c.id > ?", name.encoded)?,
         }
     }
-    sql.then(" ORDER BY c.id");
+    sql.push(" ORDER BY c.id");
     Ok(sql)
 }
 
-/// What the question cannot tell apart where ids are cut.
-fn is_wanted(query: &ScanQuery, id: &RecordId) -> bool {
+/// The condition that the query cannot express where ids are cut.
+fn matches(query: &ScanQuery, id: &RecordId) -> bool {
     let is_under = |under: &RecordId| id == under || id.below(under).is_some();
     query.under.as_ref().is_none_or(is_under) && query.after.as_ref().is_none_or(|after| id > after)
 }

@@ -2,36 +2,37 @@
 
 use std::time::Duration;
 
-/// How new must be what is read.
+/// How fresh reads must be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Consistency {
-    /// At least what this process has written or read before, whatever the account's own level is: what the engine needs.
+    /// At least as new as what this process has written or read before, whatever the account's own level: what the
+    /// engine needs.
     #[default]
     Session,
-    /// As the account says. Enough if that is Session or stronger; with Eventual or Consistent Prefix a process may not see what it
-    /// has just written.
+    /// As the account is configured. Enough if that is Session or stronger; with Eventual or Consistent Prefix a
+    /// process may not see what it has just written.
     Account,
-    /// The latest that was committed in the region. Reads cost twice as much.
+    /// The latest commit in the region. Reads cost twice as much.
     LatestCommitted,
 }
 
-/// How a Cosmos DB store behaves. The defaults suit nearly everyone.
+/// How a Cosmos DB store behaves. The defaults suit almost every use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How long one call may take with everything that is tried again, at least a second. A commit whose outcome is
-    /// in doubt may take several times as long.
+    /// How long one call may take with all its retries, at least a second. A commit whose outcome is unknown may take
+    /// several times as long.
     pub call_timeout: Duration,
-    /// How new must be what is read.
+    /// How fresh reads must be.
     pub consistency: Consistency,
-    /// Regions to go to, nearest first, by the names that Azure gives them. Empty is the account's own order.
+    /// Regions to use, nearest first, by the names that Azure gives them. Empty means the account's own order.
     pub preferred_regions: Vec<String>,
     /// How often totals are written, if they have changed.
     pub counters_interval: Duration,
-    /// After how long without a change this handle's totals are marked as complete. A process that dies before makes others
-    /// count anew: those who ask for totals, half a minute later at the earliest.
+    /// After how long without a change this handle's totals are marked complete. A process that dies before makes other
+    /// processes count anew: those that query totals, half a minute later at the earliest.
     pub counters_idle: Duration,
-    /// Whether the certificate of an emulator on this machine may be self-signed. Of any other server it never may.
+    /// Whether the certificate of an emulator on this machine may be self-signed. That of any other server never may.
     pub trust_local_emulator: bool,
 }
 
@@ -55,8 +56,8 @@ pub(crate) struct Timing {
     settling: Duration,
 }
 
-/// So many intervals may pass before somebody who should have written is taken for dead.
-const LATE: u32 = 6;
+/// How many intervals may pass before a handle that should have written is taken for dead.
+const MISSED_INTERVALS: u32 = 6;
 
 impl Timing {
     pub(crate) fn of(settings: &Settings) -> Self {
@@ -66,14 +67,17 @@ impl Timing {
         }
     }
 
-    /// How long nothing must have changed before totals are settled.
+    /// How long nothing must have changed before totals are complete.
     pub(crate) fn idle_ms(self) -> u64 {
         u64::try_from(self.settling.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// How long after a write others wait for the next one.
-    pub(crate) fn vouch_ms(self) -> u64 {
-        let late = self.interval.saturating_mul(LATE).saturating_add(self.settling);
+    /// How long after a write other handles wait for the next one.
+    pub(crate) fn grace_ms(self) -> u64 {
+        let late = self
+            .interval
+            .saturating_mul(MISSED_INTERVALS)
+            .saturating_add(self.settling);
         u64::try_from(late.as_millis()).unwrap_or(u64::MAX)
     }
 }

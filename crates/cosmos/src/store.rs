@@ -17,15 +17,16 @@ use std::sync::Arc;
 ///
 /// * A commit is one transactional batch in one partition. [`Op::Absent`](perennial_store::Op::Absent) takes two of
 ///   its 100 operations; the removal of a record that is not there costs one request more.
-/// * Commits of one handle that run at the same time take effect in any order. What was answered comes before what
-///   is asked afterwards.
-/// * What this handle has written, it reads. What others have written it may read late where the account's consistency
-///   is Session or weaker; a commit's conditions always see the truth, and what is read after a commit is at least as
-///   new as that.
-/// * [`counters`](Store::counters) is exact for commits of this handle and of those that were closed; of others it lags a few
+/// * Concurrent commits of one handle take effect in any order. A commit that has returned comes before every request
+///   that is made afterwards.
+/// * A handle reads its own writes. It may read those of others late where the account's consistency is Session or
+///   weaker; the conditions of a commit always see the latest state, and reads after a commit are at least as new as
+///   it.
+/// * [`counters`](Store::counters) is exact for commits of this handle and of closed ones; for others it lags a few
 ///   seconds. What a process counted in the last seconds before it was killed is missing:
-///   [`totals`](Store::totals) tells of that within a minute and a half, and [`settle`](Store::settle) takes a count.
-/// * [`signals`](Store::signals) tell of this handle's commits only.
+///   [`totals`](Store::totals) reports that within a minute and a half, and [`resolve_doubt`](Store::resolve_doubt)
+///   takes a count.
+/// * [`signals`](Store::signals) announce this handle's commits only.
 #[derive(Clone)]
 pub struct CosmosStore {
     core: Arc<Core>,
@@ -34,7 +35,7 @@ pub struct CosmosStore {
 impl CosmosStore {
     pub(crate) fn new(core: Core, counters_interval: std::time::Duration) -> Self {
         let core = Arc::new(core);
-        counters::keep(&core, counters_interval);
+        counters::write_periodically(&core, counters_interval);
         Self { core }
     }
 
@@ -43,8 +44,8 @@ impl CosmosStore {
         self.core.meter.snapshot()
     }
 
-    /// What the latest handles on the store have done and cost, of this process and of others, the latest first. Those
-    /// that are open are told of as they last wrote their totals.
+    /// What the latest handles on the store have done and cost, of this process and of others, the latest first. Open
+    /// handles are reported as they last wrote their totals.
     pub async fn runs(&self) -> Result<Vec<Run>> {
         self.core.check_open()?;
         self.core.runs().await
@@ -57,7 +58,7 @@ impl std::fmt::Debug for CosmosStore {
     }
 }
 
-/// Makes a commit and tells whom it concerns.
+/// Makes a commit, counts it and signals its lanes.
 async fn run(core: Arc<Core>, mut prepared: Prepared) -> Result<Committed> {
     let counted = std::mem::take(&mut prepared.counters);
     let lanes = std::mem::take(&mut prepared.lanes);
@@ -68,7 +69,7 @@ async fn run(core: Arc<Core>, mut prepared: Prepared) -> Result<Committed> {
             let outcome = core.apply(prepared).await;
             match &outcome {
                 Ok(_) => counting.add(counted),
-                // Somebody above may yet find out that it happened; what it counted is not known here.
+                // The caller may yet determine that it happened; its counts are not known here.
                 Err(Error::UnknownOutcome(_)) => counting.doubt(),
                 Err(_) => {}
             }
@@ -81,14 +82,15 @@ async fn run(core: Arc<Core>, mut prepared: Prepared) -> Result<Committed> {
     Ok(committed)
 }
 
-/// Asks the database. A question whose runtime has ended is never answered: it is asked again where the caller goes on.
-async fn ask<T>(question: impl Future<Output = Result<T>>) -> Result<T> {
+/// Runs a request. One whose runtime has ended never completes: it fails as transient, and the caller repeats it on its
+/// own runtime.
+async fn on_this_runtime<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
     let gone = || {
         Err(Error::Unavailable(
-            "the runtime on which it was asked has ended".to_owned(),
+            "the runtime on which it was sent has ended".to_owned(),
         ))
     };
-    on_one_runtime(question).await.unwrap_or_else(gone)
+    on_one_runtime(call).await.unwrap_or_else(gone)
 }
 
 #[async_trait]
@@ -106,9 +108,9 @@ impl Store for CosmosStore {
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed> {
-        let prepared = prepare(commit, self.core.next_commit(), &self.core.lineage)?;
+        let prepared = prepare(commit, self.core.next_commit(), &self.core.previous_commits)?;
         let core = Arc::clone(&self.core);
-        // A task of its own: the caller's future may be dropped at any moment.
+        // In its own task: the caller's future may be dropped at any moment.
         let running = core.start().await?;
         let task = tokio::spawn(async move {
             let outcome = run(core, prepared).await;
@@ -121,37 +123,37 @@ impl Store for CosmosStore {
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {
         self.core.check_open()?;
-        ask(self.core.get(key)).await
+        on_this_runtime(self.core.get(key)).await
     }
 
     async fn scan(&self, query: &ScanQuery) -> Result<ScanPage> {
         self.core.check_open()?;
-        ask(self.core.scan(query)).await
+        on_this_runtime(self.core.scan(query)).await
     }
 
     async fn due(&self, query: &DueQuery) -> Result<DuePage> {
         self.core.check_open()?;
-        ask(self.core.due(query)).await
+        on_this_runtime(self.core.due(query)).await
     }
 
     async fn list(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<ListPage> {
         self.core.check_open()?;
-        ask(self.core.list(filter, after, limit)).await
+        on_this_runtime(self.core.list(filter, after, limit)).await
     }
 
     async fn list_records(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<RecordPage> {
         self.core.check_open()?;
-        ask(self.core.list_records(filter, after, limit)).await
+        on_this_runtime(self.core.list_records(filter, after, limit)).await
     }
 
     async fn counters(&self) -> Result<Vec<(Counter, i64)>> {
         self.core.check_open()?;
-        ask(self.core.totals()).await.map(|totals| totals.sums)
+        on_this_runtime(self.core.totals()).await.map(|totals| totals.sums)
     }
 
     async fn totals(&self) -> Result<Totals> {
         self.core.check_open()?;
-        ask(self.core.totals()).await
+        on_this_runtime(self.core.totals()).await
     }
 
     async fn resolve_doubt(&self, doubt: &Doubt, counted: &Counted) -> Result<bool> {
@@ -164,7 +166,7 @@ impl Store for CosmosStore {
     }
 
     async fn close(&self) -> Result<()> {
-        match self.core.shut().await {
+        match self.core.drain().await {
             true => self.core.leave_counters().await,
             false => Ok(()),
         }

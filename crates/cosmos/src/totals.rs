@@ -2,25 +2,25 @@
 
 use crate::core::Core;
 use crate::counters::{Counters, Counting, Sums, Unwritten};
-use crate::due::skipped;
+use crate::due::note_damaged;
 use crate::prepare::{Action, Prepared, Step};
-use crate::query::{Sql, Want};
-use crate::runs::{KEPT, Run, together};
+use crate::query::{Request, Sql};
+use crate::runs::{MAX_RUNS, Run, merged};
 use azure_core::http::Etag;
 use azure_data_cosmos::FeedScope;
 use azure_data_cosmos::options::ReadConsistencyStrategy;
 use perennial_store::{Clock, ConflictReason, Counter, Error, Result, SystemClock};
 use serde::{Deserialize, Serialize};
 
-/// The partition of totals. No name of a partition is encoded so.
+/// The partition of totals. The encoded name of no partition equals it.
 const PARTITION: &str = "%tally";
-/// The document of those who have left.
+/// The document of the handles that have closed.
 pub(crate) const COMMON: &str = "common";
-/// More documents than this are put together.
+/// More documents than this are folded into one.
 const MANY: usize = 32;
-/// A handle that has not written for so long may be gone, unless its document says otherwise.
+/// A handle that has not written for this long may be gone, unless its document says otherwise.
 pub(crate) const OLD_MS: u64 = 60 * 60 * 1000;
-/// How often somebody who is in the way is waited for.
+/// How often a write is repeated when another handle interferes.
 const TRIES: usize = 8;
 
 fn is_false(flag: &bool) -> bool {
@@ -36,30 +36,30 @@ pub(crate) struct Totals {
     /// When it was written, in milliseconds since the Unix epoch.
     pub(crate) written: u64,
     pub(crate) totals: Sums,
-    /// Whether nothing is missing in it, and nothing will be before it is written again. Of the common one: whether it is
-    /// known to be right.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub(crate) settled: bool,
-    /// Until when its handle writes it again, if it is not settled and the handle lives.
+    /// Whether nothing is missing in it, nor will be before it is written again. In the common one: whether it is known
+    /// to be right. Stored as `settled`.
+    #[serde(rename = "settled", default, skip_serializing_if = "is_false")]
+    pub(crate) complete: bool,
+    /// Until when its handle writes it again, if it is open and the handle lives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) until: Option<u64>,
-    /// Whether the totals may be wrong because of its handle, though that lives.
+    /// Whether the totals may be wrong because of its handle, although that lives.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) doubt: bool,
-    /// In the common one, while the totals are in doubt: what was counted last.
+    /// In the common one, while the totals are in doubt: the last count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) count: Option<Count>,
-    /// What the handle that writes it has cost; in the common one, what those who have left had cost.
+    /// What the handle that writes it has cost; in the common one, what the closed handles had cost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) runs: Vec<Run>,
     #[serde(rename = "_etag", skip_serializing)]
     pub(crate) etag: Option<String>,
 }
 
-/// Totals that somebody has counted.
+/// Totals from a count.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Count {
-    /// When that began, in milliseconds since the Unix epoch.
+    /// When the count began, in milliseconds since the Unix epoch.
     pub(crate) at: u64,
     /// How long it took, in milliseconds.
     pub(crate) took: u64,
@@ -67,13 +67,13 @@ pub(crate) struct Count {
 }
 
 impl Core {
-    /// Everybody's totals.
+    /// The totals of all handles.
     pub(crate) async fn totals(&self) -> Result<perennial_store::Totals> {
         let documents = self.read_totals(None).await?;
         let is_gone =
             self.counters.etag().is_some() && !documents.iter().any(|document| document.id == self.counters.id);
         if is_gone {
-            self.counters.moved();
+            self.counters.taken_over();
         }
         let mut sums = self.counters.sums();
         for document in documents.iter().filter(|document| document.id != self.counters.id) {
@@ -81,7 +81,7 @@ impl Core {
         }
         let doubt = self.doubt(&documents);
         if documents.len() > MANY {
-            self.gather(documents).await;
+            self.fold_abandoned(documents).await;
         }
         Ok(perennial_store::Totals {
             sums: counters(sums),
@@ -93,7 +93,7 @@ impl Core {
     pub(crate) async fn runs(&self) -> Result<Vec<Run>> {
         let documents = self.read_totals(None).await?;
         let written = documents.into_iter().flat_map(|document| document.runs);
-        Ok(together(written.chain(self.run())))
+        Ok(merged(written.chain(self.run())))
     }
 
     /// What this handle has cost so far.
@@ -108,19 +108,19 @@ impl Core {
     }
 
     pub(crate) async fn read_totals(&self, consistency: Option<ReadConsistencyStrategy>) -> Result<Vec<Totals>> {
-        let want = Want {
+        let request = Request {
             operation: "tally",
             scope: FeedScope::partition(PARTITION),
             page: usize::MAX,
             consistency,
         };
-        let mut rows = self.ask(Sql::new("SELECT * FROM c"), want).await?;
+        let mut rows = self.query(Sql::new("SELECT * FROM c"), request).await?;
         let mut documents = Vec::new();
         while let Some(page) = rows.next_page().await? {
             for row in page {
                 match serde_json::from_str::<Totals>(row.get()) {
                     Ok(document) => documents.push(document),
-                    Err(error) => skipped(&Error::Corrupt(error.to_string())),
+                    Err(error) => note_damaged(&Error::Corrupt(error.to_string())),
                 }
             }
         }
@@ -142,13 +142,13 @@ impl Core {
         }
     }
 
-    /// Writes this handle's sums, if they have changed, and that they are complete, if they have not for long.
+    /// Writes this handle's sums if they have changed, and marks them complete if they have not for long.
     pub(crate) async fn write_counters(&self) -> Result<()> {
         let _writing = self.counters.writing.lock().await;
         self.write_own().await
     }
 
-    /// The same, for who may write.
+    /// The same, for callers that hold the lock.
     async fn write_own(&self) -> Result<()> {
         let quiet_ms = self.timing.idle_ms();
         self.write(|counters| counters.unwritten(quiet_ms)).await
@@ -169,49 +169,49 @@ impl Core {
                     self.counters.wrote(
                         unwritten.sums,
                         tag.map(|tag| Etag::from(tag.to_owned())),
-                        unwritten.settled,
+                        unwritten.complete,
                     );
                     return Ok(());
                 }
-                Err(Error::Conflict { reason, .. }) => self.look_for_own(reason).await?,
+                Err(Error::Conflict { reason, .. }) => self.reread_own(reason).await?,
                 Err(error) => return Err(error),
             }
         }
         Ok(())
     }
 
-    /// The document is not as it was left: somebody has taken it over, or an answer was lost.
-    async fn look_for_own(&self, reason: ConflictReason) -> Result<()> {
+    /// The document is not as this handle left it: another handle has taken it over, or a reply was lost.
+    async fn reread_own(&self, reason: ConflictReason) -> Result<()> {
         if reason != ConflictReason::Missing {
             let documents = self.read_totals(Some(ReadConsistencyStrategy::LatestCommitted)).await?;
             if let Some(own) = documents.into_iter().find(|document| document.id == self.counters.id) {
-                self.counters.wrote(own.totals, own.etag.map(Etag::from), own.settled);
+                self.counters.wrote(own.totals, own.etag.map(Etag::from), own.complete);
                 return Ok(());
             }
         }
-        self.counters.moved();
+        self.counters.taken_over();
         Ok(())
     }
 
     fn own_document(&self, batch: &Batch, unwritten: &Unwritten) -> Totals {
         let mut document = batch.document(&self.counters.id, unwritten.sums.clone());
-        document.settled = unwritten.settled;
+        document.complete = unwritten.complete;
         document.doubt = unwritten.doubt;
-        document.until = (!unwritten.settled).then(|| document.written.saturating_add(self.timing.vouch_ms()));
+        document.until = (!unwritten.complete).then(|| document.written.saturating_add(self.timing.grace_ms()));
         document.runs = self.run().into_iter().collect();
         document
     }
 
-    /// Adds this handle's sums to those of the handles that have left, and deletes its document.
+    /// Adds this handle's sums to those of closed handles, and deletes its document.
     pub(crate) async fn leave_counters(&self) -> Result<()> {
         let _writing = self.counters.writing.lock().await;
         let Some(run) = self.run() else {
             return Ok(());
         };
         match self.leave_sums(&run).await {
-            // What it has cost is worth knowing, and no reason to fail.
+            // The cost is worth knowing, and no reason to fail.
             Err(error) if self.counters.sums().is_empty() => {
-                tracing::debug!(%error, "what this process has cost could not be written down");
+                tracing::debug!(%error, "the cost of this process could not be written");
                 Ok(())
             }
             outcome => outcome,
@@ -230,21 +230,22 @@ impl Core {
             }
             match self.apply(batch.0).await {
                 Ok(_) => {
-                    self.counters.left(&sums);
+                    self.counters.folded(&sums);
                     return Ok(());
                 }
-                Err(Error::Conflict { op: 1, .. }) => self.counters.moved(),
-                // Others have written since. A replica that lags would tell the same once more.
+                Err(Error::Conflict { op: 1, .. }) => self.counters.taken_over(),
+                // Other handles have written since. A replica that lags would return the same once more.
                 Err(Error::Conflict { .. }) => consistency = Some(ReadConsistencyStrategy::LatestCommitted),
                 Err(error) => return Err(error),
             }
         }
-        // Many leave at once. What this one counted stays in its own document until somebody takes it over.
+        // Many handles close at once. The sums of this one stay in its own document until another handle takes it over.
         self.write_own().await
     }
 
-    /// Puts the documents of handles together that seem to be gone. If it fails, the next one will.
-    async fn gather(&self, documents: Vec<Totals>) {
+    /// Folds the documents of handles that seem to be gone into the common one. If it fails, the next attempt will do
+    /// it.
+    async fn fold_abandoned(&self, documents: Vec<Totals>) {
         let old = SystemClock.now_ms().saturating_sub(OLD_MS);
         let is_left =
             |document: &&Totals| document.id != COMMON && document.id != self.counters.id && document.written < old;
@@ -258,7 +259,7 @@ impl Core {
             add(&mut sums, &document.totals);
         }
         let runs = left.iter().flat_map(|document| document.runs.clone());
-        let are_whole = left.iter().all(|document| document.settled && !document.doubt);
+        let are_whole = left.iter().all(|document| document.complete && !document.doubt);
         let added = batch.add_to_common(&documents, &sums, runs, are_whole);
         for document in left {
             if let Some(etag) = &document.etag {
@@ -270,7 +271,7 @@ impl Core {
             Err(error) => Err(error),
         };
         if let Err(error) = gathered {
-            tracing::debug!(%error, "old totals could not be put together; they will be later");
+            tracing::debug!(%error, "old totals could not be folded together; they will be later");
         }
     }
 
@@ -298,7 +299,7 @@ impl Batch {
             commit: self.0.commit.clone(),
             written: SystemClock.now_ms(),
             totals,
-            settled: false,
+            complete: false,
             until: None,
             doubt: false,
             count: None,
@@ -320,7 +321,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Adds to the common totals what is `whole`, or may lack something.
+    /// Adds sums to the common totals; `whole` if they lack nothing.
     fn add_to_common(
         &mut self,
         documents: &[Totals],
@@ -331,26 +332,26 @@ impl Batch {
         let common = documents.iter().find(|document| document.id == COMMON);
         let mut totals = common.map(|common| common.totals.clone()).unwrap_or_default();
         add(&mut totals, sums);
-        let settled = whole && common.is_none_or(|common| common.settled);
+        let complete = whole && common.is_none_or(|common| common.complete);
         let count = common.and_then(|common| common.count.clone());
-        self.write_common(common, totals, runs, settled, count)
+        self.write_common(common, totals, runs, complete, count)
     }
 
-    /// Writes the common document over the one that was seen.
+    /// Replaces the common document that was read.
     pub(crate) fn write_common(
         &mut self,
         common: Option<&Totals>,
         totals: Sums,
         runs: impl IntoIterator<Item = Run>,
-        settled: bool,
+        complete: bool,
         count: Option<Count>,
     ) -> Result<()> {
         let etag = common.and_then(|common| common.etag.clone()).map(Etag::from);
         let known = common.map(|common| common.runs.clone()).unwrap_or_default();
         let mut document = self.document(COMMON, totals);
-        document.runs = together(known.into_iter().chain(runs));
-        document.runs.truncate(KEPT);
-        document.settled = settled;
+        document.runs = merged(known.into_iter().chain(runs));
+        document.runs.truncate(MAX_RUNS);
+        document.complete = complete;
         document.count = count;
         self.write(document, etag)
     }
@@ -376,7 +377,7 @@ pub(crate) fn add(sums: &mut Sums, more: &Sums) {
     }
 }
 
-/// Sums as callers know them.
+/// Sums in the form of the store contract.
 pub(crate) fn counters(sums: Sums) -> Vec<(Counter, i64)> {
     let named = |(counter, sum): (String, i64)| (Counter(counter.into()), sum);
     sums.into_iter().map(named).collect()

@@ -1,4 +1,4 @@
-//! What the store has asked of the service, and what that cost.
+//! The store's requests to the service, and their cost.
 
 use azure_data_cosmos::diagnostics::DiagnosticsContext;
 use parking_lot::Mutex;
@@ -10,21 +10,22 @@ use std::collections::BTreeMap;
 pub struct Spent {
     /// How often it was done.
     pub calls: u64,
-    /// How many requests that took, with everything that was tried again.
+    /// How many requests that took, with all retries.
     pub requests: u64,
     /// How many request units the service charged.
     pub units: f64,
 }
 
-/// What a handle has cost so far, by operation: `commit`, `resolve`, `get`, `scan`, `due`, `list`, `counters`.
+/// What a handle has cost so far, by operation: `commit`, `resolve`, `get`, `scan`, `due`, `list`, `tally` (the
+/// totals).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Each operation that was done.
+    /// The cost of each operation.
     pub by_operation: BTreeMap<&'static str, Spent>,
 }
 
 impl Usage {
-    /// Everything together.
+    /// The sum of all operations.
     pub fn total(&self) -> Spent {
         self.by_operation.values().copied().sum()
     }
@@ -40,15 +41,15 @@ impl std::iter::Sum for Spent {
     }
 }
 
-/// Adds up, and tells the program's metrics.
+/// Adds up the cost, and reports it as metrics.
 #[derive(Default)]
 pub(crate) struct Meter(Mutex<Usage>);
 
 impl Meter {
-    /// Counts what one request, or several for the same thing, have cost.
+    /// Counts the cost of one request, or of several for the same purpose.
     pub(crate) fn add(&self, operation: &'static str, diagnostics: Option<&DiagnosticsContext>) {
-        let requests = diagnostics.map_or(0, |told| told.request_count() as u64);
-        let units = diagnostics.map_or(0.0, |told| told.total_request_charge().value());
+        let requests = diagnostics.map_or(0, |seen| seen.request_count() as u64);
+        let units = diagnostics.map_or(0.0, |seen| seen.total_request_charge().value());
         metrics::counter!("perennial_cosmos_requests_total", "operation" => operation).increment(requests);
         metrics::histogram!("perennial_cosmos_request_units", "operation" => operation).record(units);
         let mut usage = self.0.lock();
@@ -63,7 +64,7 @@ impl Meter {
         metrics::counter!("perennial_cosmos_request_units_total", "operation" => operation).increment(grown as u64);
     }
 
-    /// What there is so far.
+    /// The usage so far.
     pub(crate) fn snapshot(&self) -> Usage {
         self.0.lock().clone()
     }

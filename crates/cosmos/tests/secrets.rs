@@ -1,4 +1,4 @@
-//! Nothing that is logged, by this crate or by what it uses, holds the account's key.
+//! Nothing that this crate or its dependencies log holds the account's key.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -8,12 +8,12 @@ use perennial_cosmos_server::{Fault, Rule, When};
 use perennial_store::{DueQuery, Lane, Op, Store};
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex};
-use support::{Bed, draft, key, one, put};
+use support::{Fixture, draft, key, one, put};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Writes down everything that is logged, at every level.
+/// Records everything that is logged, at every level.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<String>>);
 
@@ -48,8 +48,8 @@ impl Subscriber for Log {
 async fn the_key_is_never_logged() {
     let log = Log::default();
     tracing::subscriber::set_global_default(log.clone()).unwrap();
-    let bed = Bed::new().await;
-    let store = bed.open().await;
+    let fixture = Fixture::new().await;
+    let store = fixture.open().await;
     put(&store, draft("p", "a", "1")).await;
     store.get(&key("p", "a")).await.unwrap();
     store.due(&DueQuery::new(&Lane::new("work"), 0, 1)).await.unwrap();
@@ -59,13 +59,13 @@ async fn the_key_is_never_logged() {
         Fault::internal(),
         Fault::LostRequest,
     ] {
-        bed.server.faults().add(Rule::new(fault, When::Always));
+        fixture.server.faults().add(Rule::new(fault, When::Always));
         let error = one(&store, Op::Put(draft("p", "a", "2"))).await.unwrap_err();
-        assert!(!format!("{error} {error:?}").contains(bed.server.key()));
-        bed.server.faults().reset();
+        assert!(!format!("{error} {error:?}").contains(fixture.server.key()));
+        fixture.server.faults().reset();
     }
     store.close().await.unwrap();
     let log = log.0.lock().unwrap();
     assert!(log.lines().count() > 100, "everything is logged");
-    assert!(!log.contains(bed.server.key()));
+    assert!(!log.contains(fixture.server.key()));
 }

@@ -32,7 +32,9 @@ async fn order(ctx: OrchestrationContext, order: Order) -> Result<String, String
 
 /// Waits until the parcel was handed over.
 async fn ship(ctx: OrchestrationContext, _order: Order) -> Result<String, String> {
-    Ok(ctx.schedule_wait("delivered").await)
+    let delivered = ctx.schedule_wait("delivered");
+    ctx.set_custom_status("on its way");
+    Ok(delivered.await)
 }
 
 /// Runs one order and returns how it ended.
@@ -60,20 +62,13 @@ pub async fn run(url: &str) -> Result<String, Box<dyn std::error::Error>> {
     let client = Client::new(perennial.provider());
     let new = Order { id: 17, cents: 4_200 };
     client.start_orchestration_typed("order-17", "Order", new).await?;
-    // An event is delivered to whatever waits for it, so the parcel must be on its way first.
-    while client
-        .read_execution_history("parcel-17", 1)
-        .await
-        .map_or(0, |events| events.len())
-        < 2
-    {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    // An event reaches what waits for it, so the parcel must be on its way first.
+    let timeout = Duration::from_secs(30);
+    client
+        .wait_for_status_change("parcel-17", 0, Duration::from_millis(10), timeout)
+        .await?;
     client.raise_event("parcel-17", "delivered", "Ada").await?;
-    let ended = perennial
-        .workflows()
-        .result("order-17", Duration::from_secs(30))
-        .await??;
+    let ended = perennial.workflows().result("order-17", timeout).await??;
 
     runtime.shutdown(None).await;
     perennial.close().await?;

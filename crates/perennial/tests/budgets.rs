@@ -1,4 +1,4 @@
-//! What the hot path costs, counted: commits, syncs and reads of the store.
+//! The cost of the hot path, counted: commits, syncs and reads of the store.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use duroxide::providers::Provider;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-struct Bed {
+struct Fixture {
     store: Arc<FjallStore>,
     workflows: Workflows,
     runtime: Arc<Runtime>,
@@ -21,7 +21,7 @@ struct Bed {
     _directory: TempDir,
 }
 
-impl Bed {
+impl Fixture {
     /// A runtime whose dispatchers wait.
     async fn new(slots: usize) -> Self {
         let directory = tempfile::tempdir().unwrap();
@@ -52,18 +52,18 @@ impl Bed {
             ..RuntimeOptions::default()
         };
         let runtime = Runtime::start_with_options(Arc::clone(&provider), activities, registry, options).await;
-        // A first workflow proves that all is set up; the dispatchers have parked again when it is over.
+        // A first workflow proves that all is set up; the dispatchers wait again when it is over.
         let client = Client::new(provider);
-        let bed = Self {
+        let fixture = Self {
             store,
             workflows,
             runtime,
             client,
             _directory: directory,
         };
-        bed.run("warm-up", "Hello", "you").await;
+        fixture.run("warm-up", "Hello", "you").await;
         tokio::time::sleep(Duration::from_millis(100)).await;
-        bed
+        fixture
     }
 
     async fn run(&self, instance: &str, workflow: &str, input: &str) -> String {
@@ -110,8 +110,8 @@ fn minus(after: Stats, before: Stats) -> Stats {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hello_world_takes_four_durable_commits_and_no_read() {
-    let bed = Bed::new(2).await;
-    let cost = bed.cost("hello", "Hello", "world", "Hello, world!").await;
+    let fixture = Fixture::new(2).await;
+    let cost = fixture.cost("hello", "Hello", "world", "Hello, world!").await;
     let expected = Stats {
         commits_durable: 4,
         groups: 4,
@@ -119,63 +119,63 @@ async fn hello_world_takes_four_durable_commits_and_no_read() {
         ..Stats::default()
     };
     assert_eq!(cost, expected);
-    bed.end().await;
+    fixture.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_idle_runtime_makes_no_store_call_at_all() {
-    let bed = Bed::new(2).await;
-    let before = bed.store.stats();
+    let fixture = Fixture::new(2).await;
+    let before = fixture.store.stats();
     tokio::time::sleep(Duration::from_secs(3)).await;
-    assert_eq!(bed.store.stats(), before);
-    bed.end().await;
+    assert_eq!(fixture.store.stats(), before);
+    fixture.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fan_out_100_takes_at_most_205_commits_with_two_slots() {
-    let bed = Bed::new(2).await;
-    let cost = bed.cost("fan", "Fan", "100", "100").await;
+    let fixture = Fixture::new(2).await;
+    let cost = fixture.cost("fan", "Fan", "100", "100").await;
     println!("fan-out 100 at 2+2: {cost:?}");
     assert!((103..=205).contains(&cost.commits_durable), "{cost:?}");
     assert_eq!(
         (cost.commits_relaxed, cost.gets, cost.scans, cost.dues, cost.lists),
         (0, 0, 0, 0, 0)
     );
-    bed.end().await;
+    fixture.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fan_out_100_takes_at_most_125_commits_with_32_slots() {
-    let bed = Bed::new(32).await;
-    let cost = bed.cost("fan", "Fan", "100", "100").await;
+    let fixture = Fixture::new(32).await;
+    let cost = fixture.cost("fan", "Fan", "100", "100").await;
     println!("fan-out 100 at 32+32: {cost:?}");
     assert!((103..=125).contains(&cost.commits_durable), "{cost:?}");
     assert!(
         cost.syncs < cost.commits_durable / 2,
         "commits that wait together share a sync: {cost:?}"
     );
-    bed.end().await;
+    fixture.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reading_an_instance_that_is_in_memory_reads_nothing() {
-    let bed = Bed::new(2).await;
-    let before = bed.store.stats();
-    assert!(!bed.workflows.read("warm-up").await.unwrap().is_empty());
-    assert_eq!(bed.workflows.get_custom_status("warm-up", 0).await.unwrap(), None);
-    assert_eq!(bed.store.stats(), before);
-    bed.end().await;
+    let fixture = Fixture::new(2).await;
+    let before = fixture.store.stats();
+    assert!(!fixture.workflows.read("warm-up").await.unwrap().is_empty());
+    assert_eq!(fixture.workflows.get_custom_status("warm-up", 0).await.unwrap(), None);
+    assert_eq!(fixture.store.stats(), before);
+    fixture.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn starting_a_runtime_scans_nothing() {
-    let bed = Bed::new(2).await;
-    bed.runtime.clone().shutdown(None).await;
-    let before = bed.store.stats();
-    let provider: Arc<dyn Provider> = Arc::new(bed.workflows.clone());
+    let fixture = Fixture::new(2).await;
+    fixture.runtime.clone().shutdown(None).await;
+    let before = fixture.store.stats();
+    let provider: Arc<dyn Provider> = Arc::new(fixture.workflows.clone());
     let none = OrchestrationRegistry::builder().build();
     let runtime = Runtime::start_with_store(provider, ActivityRegistry::builder().build(), none).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(bed.store.stats(), before);
+    assert_eq!(fixture.store.stats(), before);
     runtime.shutdown(None).await;
 }

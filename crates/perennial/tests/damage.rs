@@ -1,4 +1,4 @@
-//! Workflows on a damaged disk: those that cannot be read are set aside, all others end.
+//! Workflows on a damaged disk: unreadable ones are quarantined, all others end.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::indexing_slicing)]
 
 use duroxide::providers::{Provider, TagFilter, WorkItem};
@@ -19,15 +19,15 @@ const LARGE: usize = 100_000;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An opened store, without a runtime.
-struct Bed {
+struct Fixture {
     store: Arc<FjallStore>,
     workflows: Workflows,
     provider: Arc<dyn Provider>,
     client: Client,
 }
 
-impl Bed {
-    /// Nothing of what is on disk is kept in memory.
+impl Fixture {
+    /// Nothing on disk is cached in memory.
     async fn open(path: &Path) -> Self {
         let settings = perennial_fjall::Settings {
             cache_bytes: 0,
@@ -109,7 +109,7 @@ fn names(name: &str, count: usize) -> Vec<String> {
     (0..count).map(|n| format!("{name}-{n:02}")).collect()
 }
 
-/// Moves all that is in journals to tables and blob files.
+/// Moves everything in journals to tables and blob files.
 fn flush(path: &Path) {
     let db = fjall::Database::builder(path.join("data")).open().unwrap();
     for table in ["records", "queue", "listed", "index", "meta"] {
@@ -125,10 +125,10 @@ fn blob_files(path: &Path) -> Vec<PathBuf> {
     files.map(|file| file.unwrap().path()).collect()
 }
 
-/// How many bytes stand before the key of a large value: the header, which begins with the word "BLOB".
+/// The length of the header before the key of a large value, which begins with the word "BLOB".
 const HEADER: usize = 38;
 
-/// Changes a byte of every large value of these instances; once more, and they are as they were.
+/// Changes a byte of every large value of these instances; a second call restores them.
 fn flip(path: &Path, instances: &[String]) {
     let mut flipped = 0;
     for file in blob_files(path) {
@@ -149,58 +149,58 @@ fn flip(path: &Path, instances: &[String]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn starts_that_cannot_be_read_stop_nobody_and_are_tried_again() {
+async fn unreadable_starts_block_no_other_workflow_and_are_tried_again() {
     for count in [2, 5, 50] {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
         let (victims, large, small) = (names("victim", count), names("large", 10), names("small", 10));
-        let bed = Bed::open(path).await;
-        bed.start(&victims, LARGE).await;
-        bed.start(&large, LARGE).await;
-        bed.start(&small, 10).await;
-        bed.close().await;
+        let fixture = Fixture::open(path).await;
+        fixture.start(&victims, LARGE).await;
+        fixture.start(&large, LARGE).await;
+        fixture.start(&small, 10).await;
+        fixture.close().await;
         flush(path);
         flip(path, &victims);
 
         let begun = Arc::new(Semaphore::new(0));
-        let bed = Bed::open(path).await;
-        assert_eq!(bed.store.stats().damaged, count as u64);
-        let runtime = bed.run(&begun).await;
-        bed.send(&large).await;
-        bed.send(&small).await;
-        bed.assert_end(&large, LARGE).await;
-        bed.assert_end(&small, 10).await;
+        let fixture = Fixture::open(path).await;
+        assert_eq!(fixture.store.stats().damaged, count as u64);
+        let runtime = fixture.run(&begun).await;
+        fixture.send(&large).await;
+        fixture.send(&small).await;
+        fixture.assert_end(&large, LARGE).await;
+        fixture.assert_end(&small, 10).await;
         runtime.shutdown(None).await;
-        bed.close().await;
+        fixture.close().await;
 
-        // Once the disk is mended, nothing is lost.
+        // Once the disk is repaired, nothing is lost.
         flip(path, &victims);
-        let bed = Bed::open(path).await;
-        let runtime = bed.run(&begun).await;
-        bed.send(&victims).await;
-        bed.assert_end(&victims, LARGE).await;
+        let fixture = Fixture::open(path).await;
+        let runtime = fixture.run(&begun).await;
+        fixture.send(&victims).await;
+        fixture.assert_end(&victims, LARGE).await;
         runtime.shutdown(None).await;
     }
 }
 
 /// Workflows that have begun and wait for an event, in tables and blob files.
 async fn waiting(path: &Path, groups: [(&[String], usize); 2]) {
-    let bed = Bed::open(path).await;
+    let fixture = Fixture::open(path).await;
     let begun = Arc::new(Semaphore::new(0));
-    let runtime = bed.run(&begun).await;
+    let runtime = fixture.run(&begun).await;
     let mut count = 0;
     for (instances, length) in groups {
-        bed.start(instances, length).await;
+        fixture.start(instances, length).await;
         count += instances.len() as u32;
     }
     drop(begun.acquire_many(count).await.unwrap());
     runtime.shutdown(None).await;
-    bed.close().await;
+    fixture.close().await;
     flush(path);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn histories_that_cannot_be_read_stop_nobody_and_are_tried_again() {
+async fn unreadable_histories_block_no_other_workflow_and_are_tried_again() {
     for count in [2, 50] {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
@@ -209,25 +209,25 @@ async fn histories_that_cannot_be_read_stop_nobody_and_are_tried_again() {
         flip(path, &victims);
 
         let begun = Arc::new(Semaphore::new(0));
-        let bed = Bed::open(path).await;
-        let runtime = bed.run(&begun).await;
-        bed.send(&victims).await;
-        bed.send(&others).await;
-        bed.assert_end(&others, LARGE).await;
-        let told = bed.provider.read(&victims[0]).await.unwrap_err().to_string();
+        let fixture = Fixture::open(path).await;
+        let runtime = fixture.run(&begun).await;
+        fixture.send(&victims).await;
+        fixture.send(&others).await;
+        fixture.assert_end(&others, LARGE).await;
+        let told = fixture.provider.read(&victims[0]).await.unwrap_err().to_string();
         assert!(told.contains("wf:victim-00") && told.contains("/blobs/"), "{told}");
         runtime.shutdown(None).await;
-        bed.close().await;
+        fixture.close().await;
 
         flip(path, &victims);
-        let bed = Bed::open(path).await;
-        let runtime = bed.run(&begun).await;
-        bed.assert_end(&victims, LARGE).await;
+        let fixture = Fixture::open(path).await;
+        let runtime = fixture.run(&begun).await;
+        fixture.assert_end(&victims, LARGE).await;
         runtime.shutdown(None).await;
     }
 }
 
-/// Makes files that can be opened and not read, or gives them their contents back.
+/// Makes files unreadable though they can be opened, or restores their content.
 struct Unreadable(Vec<(PathBuf, PathBuf)>);
 
 impl Unreadable {
@@ -262,19 +262,19 @@ async fn io_errors_of_some_workflows_stop_no_others() {
     waiting(path, [(&victims, LARGE), (&others, 10)]).await;
 
     let begun = Arc::new(Semaphore::new(0));
-    let bed = Bed::open(path).await;
+    let fixture = Fixture::open(path).await;
     let unreadable = Unreadable::make(blob_files(path));
-    let runtime = bed.run(&begun).await;
-    bed.send(&victims).await;
-    bed.send(&others).await;
-    bed.assert_end(&others, 10).await;
+    let runtime = fixture.run(&begun).await;
+    fixture.send(&victims).await;
+    fixture.send(&others).await;
+    fixture.assert_end(&others, 10).await;
     runtime.shutdown(None).await;
-    bed.close().await;
+    fixture.close().await;
 
     unreadable.mend();
-    let bed = Bed::open(path).await;
-    let runtime = bed.run(&begun).await;
-    bed.assert_end(&victims, LARGE).await;
+    let fixture = Fixture::open(path).await;
+    let runtime = fixture.run(&begun).await;
+    fixture.assert_end(&victims, LARGE).await;
     runtime.shutdown(None).await;
 }
 
@@ -291,48 +291,48 @@ fn activity(instance: &str, id: u64, length: usize) -> WorkItem {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn activities_and_messages_that_become_unreadable_while_they_wait_stop_nobody() {
+async fn activities_and_messages_that_become_unreadable_while_they_wait_block_no_other_workflow() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let (victims, others) = (names("victim", 50), names("other", 4));
-    let bed = Bed::open(path).await;
+    let fixture = Fixture::open(path).await;
     for (id, instance) in victims.iter().chain(&others).enumerate() {
         let length = if instance.starts_with("victim") { LARGE } else { 10 };
         let item = activity(instance, id as u64, length);
-        bed.provider.enqueue_for_worker(item).await.unwrap();
-        bed.start(std::slice::from_ref(instance), length).await;
+        fixture.provider.enqueue_for_worker(item).await.unwrap();
+        fixture.start(std::slice::from_ref(instance), length).await;
     }
-    bed.close().await;
+    fixture.close().await;
     flush(path);
 
-    let bed = Bed::open(path).await;
+    let fixture = Fixture::open(path).await;
     let unreadable = Unreadable::make(blob_files(path));
     let lock = Duration::from_secs(30);
     for instance in &others {
-        let work = bed
+        let work = fixture
             .provider
             .fetch_work_item(lock, Duration::ZERO, None, &TagFilter::DefaultOnly);
         let Some((WorkItem::ActivityExecute { instance: found, .. }, ..)) = work.await.unwrap() else {
             panic!("no activity for {instance}");
         };
         assert_eq!(found, *instance);
-        let turn = bed
+        let turn = fixture
             .provider
             .fetch_orchestration_item(lock, Duration::ZERO, None)
             .await
             .unwrap();
         assert_eq!(turn.unwrap().0.instance, *instance);
     }
-    let work = bed
+    let work = fixture
         .provider
         .fetch_work_item(lock, Duration::ZERO, None, &TagFilter::DefaultOnly);
     assert!(work.await.unwrap().is_none());
-    bed.close().await;
+    fixture.close().await;
 
     unreadable.mend();
-    let bed = Bed::open(path).await;
+    let fixture = Fixture::open(path).await;
     for instance in &victims {
-        let work = bed
+        let work = fixture
             .provider
             .fetch_work_item(lock, Duration::ZERO, None, &TagFilter::DefaultOnly);
         let Some((WorkItem::ActivityExecute { instance: found, .. }, ..)) = work.await.unwrap() else {

@@ -19,7 +19,7 @@ use std::time::Duration;
 const WORKFLOWS: usize = 40;
 const STEPS: u64 = 5;
 
-/// Longer than the runtime tries to acknowledge a turn before it gives the workflow up.
+/// Longer than the runtime retries the acknowledgement of a turn before it gives the workflow up.
 const OUTAGE: Duration = Duration::from_millis(1_500);
 
 fn instance(number: usize) -> String {
@@ -30,7 +30,7 @@ fn instance(number: usize) -> String {
 fn run(when: &str, amount: usize) {
     let directory = tempfile::tempdir().unwrap();
     let store = directory.path().join("store");
-    // It is the running workflows that fill the disk, not the making of the store.
+    // The running workflows fill the disk, not the creation of the store.
     drop(perennial_fjall::open(&store, perennial_fjall::Settings::default()).unwrap());
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--nocapture", "--test-threads=1"])
@@ -92,7 +92,7 @@ async fn live(url: &str, tripped: &Path) {
         tokio::spawn(async move { ride_out(&store, &url, &tripped).await })
     };
     for number in 0..WORKFLOWS {
-        // A start that is not known to have happened is made again; the runtime takes only one.
+        // A start with an unknown outcome is repeated; the runtime takes only one.
         while client
             .start_orchestration(instance(number), "Flow", number.to_string())
             .await
@@ -128,14 +128,14 @@ async fn live(url: &str, tripped: &Path) {
     }
 }
 
-/// Waits until the disk is full, checks that everybody is told, and makes room after a while.
+/// Waits until the disk is full, checks that every caller gets the reason, and makes room after a while.
 async fn ride_out(store: &perennial::Workflows, url: &str, tripped: &Path) {
     let Health::Broken(outage) = store.closed().await else {
         panic!("the store broke");
     };
     assert!(outage.why.contains("No space left on device"), "{outage:?}");
     assert!(tripped.exists() && store.is_closed());
-    // Another handle cannot have it either, and is told why.
+    // Another handle cannot open it either, and gets the reason.
     let refused = perennial::open(url).await.err().expect("the disk is full").to_string();
     assert!(refused.contains("full"), "{refused}");
     tokio::time::sleep(OUTAGE).await;
@@ -156,7 +156,7 @@ fn workflows_go_on_after_the_disk_was_full() {
 
 #[test]
 fn workflows_go_on_after_single_calls_failed() {
-    // Between writes, syncs and whatever else there is.
+    // Between writes, syncs and other calls.
     for calls in [60, 61, 62, 203] {
         run("FAULT_CALLS", calls);
     }

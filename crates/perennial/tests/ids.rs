@@ -12,7 +12,7 @@ use std::time::Duration;
 const LONG: Duration = Duration::from_secs(60);
 
 /// A store and the runtime on it.
-struct Bed {
+struct Fixture {
     store: Arc<Workflows>,
     runtime: Arc<Runtime>,
     client: Client,
@@ -30,21 +30,21 @@ async fn family(ctx: OrchestrationContext, generations: String) -> Result<String
     }
 }
 
-/// Starts a child under an id of so many bytes, and tells what became of it.
+/// Starts a child under an id of this many bytes, and returns its result.
 async fn named(ctx: OrchestrationContext, length: String) -> Result<String, String> {
     let id = "c".repeat(length.parse().unwrap());
     let child = ctx.schedule_sub_orchestration_with_id("Family", id, "1").await;
     Ok(format!("{child:?}"))
 }
 
-/// Starts an instance of its own under an id of so many bytes.
+/// Starts a detached instance under an id of this many bytes.
 async fn detached(ctx: OrchestrationContext, length: String) -> Result<String, String> {
     ctx.schedule_orchestration("Family", "d".repeat(length.parse().unwrap()), "0");
     ctx.schedule_timer(Duration::from_millis(1)).await;
     Ok("sent".to_owned())
 }
 
-impl Bed {
+impl Fixture {
     async fn on(store: Arc<Workflows>, directory: Option<tempfile::TempDir>) -> Self {
         let step = |_: ActivityContext, _: String| async { Ok(String::new()) };
         let activities = ActivityRegistry::builder().register("Step", step).build();
@@ -104,25 +104,25 @@ impl Bed {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_longest_id_runs_to_its_end_with_its_children_and_one_byte_more_is_refused() {
-    for bed in Bed::all().await {
-        let longest = bed.store.longest_instance_id();
+    for fixture in Fixture::all().await {
+        let longest = fixture.store.longest_instance_id();
         for (n, length) in [1, 1_024, longest - 1, longest].into_iter().enumerate() {
             let id = n.to_string() + &"x".repeat(length - 1);
             assert_eq!(
-                bed.run(&id, "Family", "3").await,
+                fixture.run(&id, "Family", "3").await,
                 Ok("whole".to_owned()),
                 "{length} bytes"
             );
         }
         let nuls = "\0".repeat(longest / 2);
-        assert_eq!(bed.run(&nuls, "Family", "3").await, Ok("whole".to_owned()), "NULs");
+        assert_eq!(fixture.run(&nuls, "Family", "3").await, Ok("whole".to_owned()), "NULs");
         for id in [
             "x".repeat(longest + 1),
             "x".repeat(33_001),
             "x".repeat(70_000),
             "\0".repeat(longest / 2 + 1),
         ] {
-            let refused = bed
+            let refused = fixture
                 .client
                 .start_orchestration(&id, "Family", "3")
                 .await
@@ -133,71 +133,74 @@ async fn the_longest_id_runs_to_its_end_with_its_children_and_one_byte_more_is_r
                 "{refused}"
             );
             assert!(refused.len() < 1_000, "the id is repeated");
-            let status = bed.client.get_orchestration_status(&id).await;
+            let status = fixture.client.get_orchestration_status(&id).await;
             assert!(
                 !matches!(status, Ok(OrchestrationStatus::Running { .. })),
                 "{} bytes",
                 id.len()
             );
         }
-        bed.stop().await;
+        fixture.stop().await;
     }
 }
 
 /// A child is named after its parent: sooner or later a name is too long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn generations_that_are_too_many_fail_and_everybody_ends() {
-    for bed in Bed::all().await {
-        let id = "x".repeat(bed.store.longest_instance_id());
-        let failed = bed.run(&id, "Family", "200").await.unwrap_err();
+async fn too_many_generations_fail_and_every_instance_ends() {
+    for fixture in Fixture::all().await {
+        let id = "x".repeat(fixture.store.longest_instance_id());
+        let failed = fixture.run(&id, "Family", "200").await.unwrap_err();
         assert!(failed.contains("the id of the instance"), "{failed}");
-        bed.stop().await;
+        fixture.stop().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_child_whose_id_is_too_long_fails_and_its_parent_sees_it() {
-    for bed in Bed::all().await {
-        let longest = bed.store.longest_instance_id();
+    for fixture in Fixture::all().await {
+        let longest = fixture.store.longest_instance_id();
         // Beyond what a client may start; too long to have children; too long for any record.
-        let whole = bed.run("short", "Named", &(longest + 1).to_string()).await.unwrap();
+        let whole = fixture.run("short", "Named", &(longest + 1).to_string()).await.unwrap();
         assert_eq!(whole, "Ok(\"whole\")");
-        let childless = bed.run("shorter", "Named", &(longest * 2).to_string()).await.unwrap();
+        let childless = fixture
+            .run("shorter", "Named", &(longest * 2).to_string())
+            .await
+            .unwrap();
         assert!(childless.contains("could not be started"), "{childless}");
-        let impossible = bed.run("shortest", "Named", "70000").await.unwrap();
+        let impossible = fixture.run("shortest", "Named", "70000").await.unwrap();
         assert!(impossible.contains("could not be started"), "{impossible}");
-        bed.stop().await;
+        fixture.stop().await;
     }
 }
 
-/// Such an instance was accepted from clients, too, and is in stores that are in use.
+/// Such an instance was accepted from clients, too, and exists in stores in use.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_of_33_001_bytes_ends_and_its_child_fails() {
     let directory = tempfile::tempdir().unwrap();
     let file = perennial::open(&perennial::url_of(directory.path())).await.unwrap();
-    let bed = Bed::on(file, Some(directory)).await;
-    let parent = bed.run("short", "Named", "33001").await.unwrap();
+    let fixture = Fixture::on(file, Some(directory)).await;
+    let parent = fixture.run("short", "Named", "33001").await.unwrap();
     assert!(
         parent.starts_with("Err(") && parent.contains("could not be started"),
         "{parent}"
     );
-    bed.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_detached_start_that_cannot_be_stored_fails_its_sender() {
-    for bed in Bed::all().await {
-        assert_eq!(bed.run("a", "Detached", "1000").await, Ok("sent".to_owned()));
-        assert_eq!(bed.end_of(&"d".repeat(1_000)).await, Ok("whole".to_owned()));
-        let failed = bed.run("b", "Detached", "70000").await.unwrap_err();
+    for fixture in Fixture::all().await {
+        assert_eq!(fixture.run("a", "Detached", "1000").await, Ok("sent".to_owned()));
+        assert_eq!(fixture.end_of(&"d".repeat(1_000)).await, Ok("whole".to_owned()));
+        let failed = fixture.run("b", "Detached", "70000").await.unwrap_err();
         assert!(failed.contains("the id of the instance in bytes is 70000"), "{failed}");
-        bed.stop().await;
+        fixture.stop().await;
     }
 }
 
-/// Names of any length may be asked for: those that are too long are not there.
+/// Names of any length may be queried: those that are too long do not exist.
 #[tokio::test]
-async fn a_name_that_is_too_long_is_not_there() {
+async fn a_name_that_is_too_long_does_not_exist() {
     use perennial_store::{Key, ListFilter, Partition, RecordId, ScanQuery, Store};
     let directory = tempfile::tempdir().unwrap();
     let store = perennial_fjall::open(directory.path().join("store"), perennial_fjall::Settings::default()).unwrap();

@@ -1,20 +1,20 @@
-//! All suites on `memory:` with an engine that keeps nothing in memory, so that everything is read.
+//! All suites on `memory:` with an engine that caches nothing, so that everything is read.
 
 mod support;
 
-use support::{Forgetful, Fresh};
+use support::{Fresh, NoCache};
 
 mod validation {
     use super::*;
-    perennial_scenarios::validation_tests!(Fresh::<Forgetful>::new());
+    perennial_scenarios::validation_tests!(Fresh::<NoCache>::new());
 }
 
 mod e2e {
     use super::*;
-    perennial_scenarios::e2e_tests!(Fresh::<Forgetful>::new());
+    perennial_scenarios::e2e_tests!(Fresh::<NoCache>::new());
 }
 
 mod contract {
     use super::*;
-    perennial_scenarios::contract_tests!(Fresh::<Forgetful>::new());
+    perennial_scenarios::contract_tests!(Fresh::<NoCache>::new());
 }

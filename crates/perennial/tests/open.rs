@@ -67,7 +67,7 @@ async fn a_store_that_was_closed_or_dropped_opens_again_with_everything_in_it() 
     let store = perennial::open(&url_of(&directory)).await.unwrap();
     store.enqueue_for_orchestrator(start("a"), None).await.unwrap();
     store.close().await.unwrap();
-    // The closed handle is still there, and in nobody's way.
+    // The closed handle still exists, and does not interfere.
     let again = perennial::open(&url_of(&directory)).await.unwrap();
     assert_eq!(again.get_queue_depths().await.unwrap().orchestrator_queue, 1);
     drop(again);
@@ -86,7 +86,7 @@ async fn every_memory_store_is_its_own() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_opened_says_why_and_what_to_do() {
+async fn an_open_that_fails_says_why_and_what_to_do() {
     let unknown = perennial::open("postgres://user:hunter2@host/db").await.err().unwrap();
     assert!(matches!(unknown, OpenError::UnknownScheme { .. }));
     assert!(!unknown.to_string().contains("hunter2"), "{unknown}");

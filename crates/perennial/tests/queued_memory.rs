@@ -87,7 +87,7 @@ async fn fill(provider: &dyn Provider, kind: Kind, count: usize, bytes: usize) {
     }
 }
 
-/// Bytes per record on a store in memory, with what the store itself keeps.
+/// Bytes per record on a store in memory, including the store's own.
 async fn in_memory(kind: Kind, count: usize) -> isize {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::open(perennial_kv::Settings::default()).unwrap());
     let workflows = Workflows::open(store, Settings::default()).await.unwrap();
@@ -107,7 +107,7 @@ async fn open(path: &Path, settings: Settings) -> Workflows {
     Workflows::open(store, settings).await.unwrap()
 }
 
-/// Moves all that is in journals to tables, so that only the queue is in memory after opening.
+/// Moves everything in journals to tables, so that only the queue is in memory after opening.
 fn flush(path: &Path) {
     let db = fjall::Database::builder(path.join("data")).open().unwrap();
     for table in ["records", "queue", "listed", "index", "meta"] {
@@ -116,7 +116,7 @@ fn flush(path: &Path) {
     }
 }
 
-/// A store on disk with so many records of a kind, opened, and how many bytes it takes.
+/// Opens a store on disk with this many records of a kind, and returns how many bytes it takes.
 async fn on_disk(path: &Path, kind: Kind, count: usize, bytes: usize, settings: Settings) -> (Workflows, isize) {
     let workflows = open(path, settings.clone()).await;
     fill(&workflows, kind, count, bytes).await;
@@ -140,7 +140,7 @@ async fn per_record(kind: Kind, count: usize, bytes: usize, settings: Settings) 
 #[tokio::test]
 async fn a_queued_record_takes_little_memory_and_bodies_take_a_bounded_share() {
     let count = std::env::var("QUEUED").map_or(2_000, |count| count.parse().unwrap());
-    // What was measured, and a tenth for how full the tables of hashes happen to be.
+    // The measured size, and a tenth for how full the hash tables happen to be.
     for (kind, most, most_on_disk) in [
         (Kind::Start, 3_000, 1_750),
         (Kind::Timer, 2_150, 1_800),
@@ -154,7 +154,7 @@ async fn a_queued_record_takes_little_memory_and_bodies_take_a_bounded_share() {
     bodies_are_bounded().await;
 }
 
-/// Bodies beyond the budget are on disk only, and come from there.
+/// Bodies beyond the budget are on disk only, and are read from there.
 async fn bodies_are_bounded() {
     let settings = Settings {
         held_bytes: 100_000,

@@ -1,4 +1,4 @@
-//! What work costs on a store that many processes share, counted: every call is a request to a database.
+//! The cost of work on a store that many processes share, counted: every call is a request to a database.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use async_trait::async_trait;
@@ -16,7 +16,7 @@ use perennial_workflow::{Settings, Workflows};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A database that is so far away, and remembers what it was asked.
+/// A database with latency, which records its requests.
 struct Distant {
     inner: Arc<dyn Store>,
     log: Mutex<Vec<String>>,
@@ -118,7 +118,7 @@ impl Process {
         if slots > 0 {
             process.runtime = Some(runtime(provider, slots).await);
             process.run("warm-up", "Hello", "you").await;
-            // The dispatchers wait again, and ask seldom.
+            // The dispatchers wait again, and poll rarely.
             tokio::time::sleep(Duration::from_secs(3)).await;
         }
         process
@@ -137,7 +137,7 @@ impl Process {
         }
     }
 
-    /// The requests of a workflow, without the questions for work that are asked at their own pace.
+    /// The requests of a workflow, without the polls for work, which have their own cadence.
     async fn cost(&self, instance: &str, workflow: &str, input: &str) -> Vec<String> {
         self.store.take_log();
         self.run(instance, workflow, input).await;
@@ -212,7 +212,7 @@ async fn hello_world_takes_four_requests() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hello_world_takes_six_requests_if_its_client_is_elsewhere() {
+async fn hello_world_takes_six_requests_if_its_client_is_in_another_process() {
     let database = database();
     let process = Process::new(&database, 2).await;
     let elsewhere = Process::new(&database, 0).await;
@@ -262,7 +262,7 @@ async fn twenty_hello_worlds_at_once_take_at_most_120_requests() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_idle_process_asks_at_most_once_a_second() {
+async fn an_idle_process_polls_at_most_once_a_second() {
     let process = Process::new(&database(), 2).await;
     process.store.take_log();
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -271,7 +271,7 @@ async fn an_idle_process_asks_at_most_once_a_second() {
     process.end().await;
 }
 
-/// However many activities a turn cancels, they are looked for together.
+/// However many activities a turn cancels, one query finds them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_turn_that_cancels_60_activities_takes_two_requests() {
     let store = Arc::new(Distant {

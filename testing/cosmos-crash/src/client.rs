@@ -1,4 +1,4 @@
-//! Who starts workflows, sends to them, looks at what came of them, and deletes them.
+//! The client that starts workflows, sends to them, reads their results, and deletes them.
 
 use crate::Failure;
 use crate::case::{APPROVAL, Case, EVENT, Kind, MESSAGES, QUEUE};
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// How long a workflow may take to do what it must: all workers may be frozen or dead for a while.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How often the store is asked for what has no signal.
+/// How often the store is polled for what has no signal.
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// A client, in a process that runs no workflows.

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | [`case`], [`workflows`] | what is run, and what must come of it |
 //! | [`worker`], [`clock`] | the process that is killed and frozen |
-//! | [`client`] | who starts workflows, sends to them, looks at them and deletes them |
+//! | [`client`] | starts workflows, sends to them, reads their results and deletes them |
 //! | [`mod@check`] | the verdict |
 //!
 //! Ledger and witness are those of [`perennial_crash`].

@@ -20,7 +20,7 @@ pub const TURN_LEASE: Duration = Duration::from_secs(2);
 /// How long an activity or a session is claimed for.
 pub const WORK_LEASE: Duration = Duration::from_secs(4);
 
-/// What a worker is told.
+/// The arguments of a worker.
 #[derive(Debug, Clone)]
 pub struct Orders {
     /// The URL of the store; its key is in the environment.
@@ -54,7 +54,7 @@ pub async fn live(orders: Orders) -> Result<(), Failure> {
     let activities = perennial_crash::workflows::activities(&ledger);
     let runtime = Runtime::start_with_options(witness, activities, workflows::workflows(), options()).await;
     println!("{READY}");
-    // Whoever started it is gone when this ends.
+    // When this ends, the process that started it is gone.
     tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink())).await??;
     runtime.shutdown(None).await;
     Ok(())

@@ -1,4 +1,4 @@
-//! Whether a request is signed with the master key, and recently.
+//! Verifies that a request is signed with the master key, and recently.
 
 use crate::call::{Call, header};
 use crate::reply::Refusal;
@@ -26,7 +26,7 @@ impl MasterKey {
         Ok(Self(bytes))
     }
 
-    /// Refuses what is not signed with this key, or was signed long ago.
+    /// Refuses a request that is not signed with this key, or was signed long ago.
     pub fn check(&self, call: &Call, now_ms: u64) -> Result<(), Refusal> {
         let token = call
             .header(header::AUTHORIZATION)
@@ -77,7 +77,7 @@ fn signature_of(token: &str) -> Result<&str, Refusal> {
     }
 }
 
-/// What the client signs. Ids stand in the link unescaped, and in their own case.
+/// The text that the client signs. Ids are unescaped in the link, and in their own case.
 fn string_to_sign(call: &Call, date: &str) -> String {
     let verb = call.method.as_str().to_ascii_lowercase();
     let parts = &call.segments;

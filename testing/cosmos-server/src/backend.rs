@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 const PRIMARY: &str = "East US";
 const SECONDARY: &str = "Replica";
-/// Where the replica would be. Nobody ever connects to it: the emulator tells regions by their address.
+/// The address of the replica. Nothing ever connects to it: the emulator distinguishes regions by their address.
 const SECONDARY_URL: &str = "http://replica.invalid/";
 
 /// Microsoft's emulator.
@@ -68,8 +68,8 @@ impl Backend {
         reply
     }
 
-    /// Serves a read from whichever replica a gateway might ask: the lagging one, unless the request's session token
-    /// is ahead of it or it asks for the latest.
+    /// Serves a read from whichever replica a gateway might use: the lagging one, unless the request's session token is
+    /// ahead of it or it requests the latest state.
     pub async fn read(&self, call: &Call) -> Reply {
         let lagging = self.replica.as_ref().filter(|replica| replica.lags());
         let Some(replica) = lagging.filter(|_| !wants_latest(call)) else {

@@ -1,4 +1,4 @@
-//! One request, taken apart.
+//! One parsed request.
 
 use crate::Kind;
 use azure_data_cosmos_driver::binary_json;
@@ -126,7 +126,7 @@ impl Call {
         self.json.get_or_init(|| parse(&self.body)).as_ref()
     }
 
-    /// Whether one physical partition at most has to look at it.
+    /// Whether it concerns at most one physical partition.
     pub fn is_scoped(&self) -> bool {
         [
             header::PARTITION_KEY,

@@ -1,4 +1,4 @@
-//! What the front knows of the containers, and how they come to be.
+//! The containers, as far as the front knows them, and their creation.
 
 use crate::Container;
 use crate::backend::Backend;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What the front knows of the containers. All of them are made through it, so it knows them all.
+/// The containers. All of them are created through the front, so it knows them all.
 #[derive(Debug, Default)]
 pub(crate) struct Containers {
     properties: RwLock<HashMap<Container, Arc<Value>>>,
@@ -37,7 +37,7 @@ impl Containers {
         version.and_then(Value::as_u64).unwrap_or(1)
     }
 
-    /// Serves a request about databases and containers, and learns from it.
+    /// Serves a request about databases and containers, and remembers its effect.
     pub async fn serve(&self, call: &Call, backend: &Backend, partitions: u32) -> Reply {
         if call.method == Method::GET {
             return backend.execute(call).await;
@@ -103,7 +103,7 @@ impl Containers {
         reply
     }
 
-    /// What to create, if all is in order.
+    /// What to create, if the request is valid.
     async fn plan(
         &self,
         call: &Call,

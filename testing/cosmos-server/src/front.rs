@@ -1,4 +1,4 @@
-//! The way of a request: wait, check, fail on purpose, serve, count.
+//! The path of a request: wait, check, inject a fault, serve, count.
 
 use crate::auth::MasterKey;
 use crate::backend::Backend;
@@ -52,7 +52,7 @@ impl Front {
         &self.backend
     }
 
-    /// Serves a request. No answer means that the client's connection is to break.
+    /// Serves a request. `None` means that the client's connection is to break.
     pub async fn handle(&self, call: Call) -> Option<Reply> {
         let started_ms = self.clock.now_ms();
         self.delays.wait(self.clock.as_ref()).await;
@@ -82,7 +82,7 @@ impl Front {
             ms: self.clock.now_ms().saturating_sub(started_ms),
             fault,
         });
-        // Counted before a hang, not after: a test may look while the client still waits.
+        // Counted before a hang, not after: a test may read the counts while the client still waits.
         if outcome.wait_ms > 0 {
             self.sleep(outcome.wait_ms).await;
         }
@@ -166,7 +166,7 @@ impl Front {
     }
 }
 
-/// What became of a request.
+/// The outcome of a request.
 struct Outcome {
     reply: Option<Reply>,
     ru: f64,

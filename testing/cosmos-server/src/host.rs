@@ -41,13 +41,13 @@ async fn connection(stream: TcpStream, front: Arc<Front>) {
     }
 }
 
-/// An error breaks the connection (HTTP/1.1) or the stream (HTTP/2), without an answer.
+/// An error breaks the connection (HTTP/1.1) or the stream (HTTP/2), without a reply.
 async fn answer(request: Request<Incoming>, front: Arc<Front>) -> io::Result<Response<Full<Bytes>>> {
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
     let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
     let call = Call::new(parts.method, target, parts.headers, body);
-    // A client that gives up does not undo its request: a task of its own carries it through.
+    // A client that gives up does not undo its request: a separate task carries it through.
     let reply = tokio::spawn(async move { front.handle(call).await }).await;
     match reply.map_err(io::Error::other)? {
         Some(reply) => response(reply),

@@ -1,8 +1,8 @@
-//! A Cosmos DB server for tests.
+//! A Cosmos DB server for tests, and for `perennial cosmos emulator`.
 //!
 //! It is Microsoft's own in-memory emulator, which comes inside `azure_data_cosmos_driver`, behind an HTTP host (HTTP/1.1,
 //! and HTTP/2 with prior knowledge, as the official SDK speaks it) and a *strict front* that adds what the emulator lacks
-//! and the service does, fails on purpose, and counts.
+//! and the service does, injects faults, and counts requests.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> std::io::Result<()> {
@@ -21,15 +21,15 @@
 //!
 //! # What it proves, and what not
 //!
-//! Nobody here has compared it with an account. The rules below encode our reading of the documents: a program that
-//! passes has a chance on the real service; a program that fails has most likely a fault. Sources: **D**ocumented by the
+//! It was never compared with an account. The rules below encode our reading of the documents: a program that
+//! passes has a chance on the real service; a program that fails most likely has a bug. Sources: **D**ocumented by the
 //! vendor; **S**, read in source code of the vendor; **I**, reported in a public issue; **U**, an assumption of ours.
 //!
-//! | Family | Rule | Answer | Source |
+//! | Family | Rule | Reply | Source |
 //! |---|---|---|---|
 //! | auth | signature of the master key over verb, type, link (ids unescaped) and date | 401 | D, S |
 //! | auth | date more than 15 minutes off | 403 | D, I |
-//! | auth | tokens of other kinds than `master` | 401 | ours: none is understood |
+//! | auth | tokens of other kinds than `master` | 401 | ours: none is supported |
 //! | ids | id empty, longer than 1,023 bytes, or none at all | 400 | D |
 //! | ids | id with `/` `\` `#` `?` | 400 | D for the first two; U for the others, which the SDKs advise against |
 //! | ids | databases and containers: the same letters, 255 bytes | 400 | D |
@@ -40,7 +40,7 @@
 //! | queries | all partitions without `x-ms-documentdb-query-enablecrosspartition` | 400 | D |
 //! | queries | ORDER BY on a path that the policy excludes (`id` and `_ts` never are) | 400 | D |
 //! | queries | ORDER BY of several without a composite index of the same paths, in the same or the opposite directions | 400 | D |
-//! | pages | 100 items at most, whatever the request asks for | shorter page | U: the default is D, the limit for larger requests is ours |
+//! | pages | 100 items at most, whatever the request says | shorter page | U: the default is D, the limit for larger requests is ours |
 //! | pages | 4 MB at most | shorter page | D |
 //! | pages | over all partitions some are empty, with a continuation ([`Options::empty_pages`]) | empty page | I |
 //! | ttl | documents end `ttl` or `defaultTtl` seconds after their last write | gone | D |
@@ -64,11 +64,11 @@
 //! # Speed
 //!
 //! A server starts in a few milliseconds and has a thread of its own; a process may have dozens. Databases and containers
-//! are cheap, so that many tests can share a server: rules of faults and counts can be told by container.
+//! are cheap, so that many tests can share a server: faults and counts can be limited to a container.
 //! The emulator copies a physical partition for every batch, and every document in scope for every query:
 //! take [`Options::partitions`] of 32 where there are thousands of documents, and measure requests on it, never time.
 //!
-//! `RUST_BACKTRACE` makes the emulator and the SDK up to ten times slower, for both note where their errors come from:
+//! `RUST_BACKTRACE` makes the emulator and the SDK up to ten times slower, because both record where their errors come from:
 //! run tests with it unset, or 0.
 
 mod auth;

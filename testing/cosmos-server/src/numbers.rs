@@ -8,8 +8,8 @@ use serde_json::{Number, Value};
 /// The largest integer up to which a double keeps every one.
 const MAX_EXACT: u64 = 1 << 53;
 
-/// Refuses integers that would come back changed. The service would take them, and return another number: a failure
-/// that says so is the better find.
+/// Refuses integers that would come back changed. The service would take them, and return another number: an error is
+/// more useful in a test.
 pub(crate) fn check(call: &Call) -> Result<(), Refusal> {
     use Kind::{Batch, Create, Patch, Query, Replace, Upsert};
     if !matches!(call.kind, Create | Replace | Upsert | Patch | Batch | Query) {

@@ -20,17 +20,17 @@ pub struct Options {
     pub page_cap: usize,
     /// The most bytes of a page.
     pub page_bytes: usize,
-    /// Every how manieth page of a cross-partition query comes empty, with a continuation; 0 is never.
+    /// Every n-th page of a cross-partition query is empty, with a continuation; 0 is never.
     pub empty_pages: u32,
     /// Time added to each request.
     pub latency: Latency,
-    /// Whether the rules of the strict front are enforced. Without it one talks to the bare emulator.
+    /// Whether the rules of the strict front are enforced. Without them clients reach the bare emulator.
     pub strict: bool,
     /// How many of the latest requests the log keeps.
     pub log: usize,
     /// Whether there is a second replica, which serves reads and can lag behind: see [`crate::Replica`].
     pub replica: bool,
-    /// The seed of whatever is left to chance.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 

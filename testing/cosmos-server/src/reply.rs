@@ -1,4 +1,4 @@
-//! What the server answers.
+//! The server's replies.
 
 use crate::call::{Call, header};
 use bytes::Bytes;

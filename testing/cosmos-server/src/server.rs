@@ -78,7 +78,7 @@ impl Server {
         &self.key
     }
 
-    /// What goes wrong on purpose.
+    /// The faults to inject.
     pub fn faults(&self) -> &Faults {
         &self.front.faults
     }
@@ -109,7 +109,7 @@ impl Server {
         self.front.delays.set(latency);
     }
 
-    /// The replica that may lag, if the options asked for one.
+    /// The replica that may lag, if the options have one.
     pub fn replica(&self) -> Option<&Replica> {
         self.front.backend().replica().map(Arc::as_ref)
     }

@@ -38,7 +38,7 @@ pub(crate) fn check(call: &Call) -> Result<(), Refusal> {
     }
 }
 
-/// Which documents end when. The emulator keeps them for ever, so the front deletes what is over before it serves.
+/// When documents expire. The emulator keeps them forever, so the front deletes expired ones before it serves.
 #[derive(Debug, Default)]
 pub(crate) struct Lifetimes {
     by_container: Mutex<HashMap<Container, Ends>>,
@@ -60,7 +60,7 @@ struct End {
 }
 
 impl Lifetimes {
-    /// Deletes what is over in the request's container.
+    /// Deletes expired documents in the request's container.
     pub async fn purge(&self, call: &Call, backend: &Backend, now_ms: u64) {
         let Some(container) = call.container() else {
             return;
@@ -97,7 +97,7 @@ impl Lifetimes {
         over
     }
 
-    /// Notes when documents end that the request has just written.
+    /// Records when the documents that the request has just written expire.
     pub fn learn(&self, call: &Call, reply: &Reply, containers: &Containers, now_ms: u64) {
         let Some(container) = call.container().filter(|_| reply.is_success()) else {
             return;

@@ -22,7 +22,7 @@ impl Default for Program {
 }
 
 impl Program {
-    /// With so many dispatchers of each kind.
+    /// With this many dispatchers of each kind.
     pub fn new(dispatchers: usize) -> Self {
         Self {
             effects: Effects::default(),
@@ -34,7 +34,7 @@ impl Program {
         }
     }
 
-    /// With locks that end soon, so that who takes over need not wait long.
+    /// With locks that end soon, so that a process that takes over need not wait long.
     pub fn brief(mut self) -> Self {
         self.options.orchestrator_lock_timeout = Duration::from_millis(1_500);
         self.options.orchestrator_lock_renewal_buffer = Duration::from_millis(700);

@@ -18,7 +18,7 @@ pub struct Room {
     pub server: Server,
     /// Its name.
     pub container: Container,
-    /// Who may enter.
+    /// The account and its credentials.
     pub account: Account,
     /// How stores on it are opened.
     pub settings: Settings,

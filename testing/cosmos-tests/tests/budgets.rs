@@ -18,7 +18,7 @@ async fn warm(room: &Room, dispatchers: usize) -> Process {
     process
 }
 
-/// What was asked of the container while something was done.
+/// The requests to the container while something was done.
 struct Bill {
     counts: Counts,
     /// Questions to all partitions: whether there is work.
@@ -102,7 +102,7 @@ async fn hello_world_from_another_process_takes_six_requests() {
     let (process, client) = (warm(&room, 2).await, Process::client(&room).await);
     let bill = Bill::of(&room, async {
         client.begin("hello", "Hello", "world").await;
-        // Nobody asks how it goes.
+        // No client waits for the result.
         pause(2_000).await;
     })
     .await;
@@ -169,7 +169,7 @@ async fn twenty_hello_worlds_at_once_take_120_requests() {
     process.stop().await;
 }
 
-/// What this process has written it trusts for a second; then it asks the service, less and less often.
+/// A process trusts its own writes for a second; then it queries the service, less and less often.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_waits_where_the_workflow_runs_asks_little() {
     let room = Room::new().await;

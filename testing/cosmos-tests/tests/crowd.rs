@@ -25,7 +25,7 @@ impl Crowd {
             jitter_ms: 3,
         });
         let program = Program::new(2);
-        // Those who start together look for each other at the same time; who comes later is met some 15 s later.
+        // Processes that start together find each other at once; a later one is found some 15 s later.
         let workers = futures::future::join_all((0..processes).map(|_| Process::start(&room, &program))).await;
         let client = Process::client(&room).await;
         tokio::time::sleep(ACQUAINTED).await;

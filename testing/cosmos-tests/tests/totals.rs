@@ -113,7 +113,7 @@ async fn they_come_right_after_a_process_was_killed_at_work() {
     let expected = truth(&successor).await;
     assert_eq!(expected[..5], [10, 2, 7, 1, 12], "what the workflows are");
     comes_right(&room, &successor, expected).await;
-    // From here on it costs what it always did: one request, and nobody counts.
+    // From here on it costs what it always did: one request, and no count.
     let before = room.counts();
     assert_eq!(told(&successor).await, expected);
     let asked = room.requests_since(before.total);
@@ -154,7 +154,7 @@ async fn they_come_right_after_a_process_was_killed_that_deleted() {
     successor.stop().await;
 }
 
-/// A count is told while another process goes on: as of a moment, but never what cannot be.
+/// A count is reported while another process goes on: as of a moment, but never an impossible one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_others_work_they_are_those_of_a_moment() {
     let room = hurried().await;
@@ -181,7 +181,7 @@ async fn while_others_work_they_are_those_of_a_moment() {
         assert!(instances >= 9 && executions >= instances, "{instances} {executions}");
     }
     let expected = truth(&client).await;
-    // The last count may be told for a minute: the store itself knows sooner.
+    // The last count may be reported for a minute: the store itself knows sooner.
     busy.stop().await;
     comes_right(&room, &client, expected).await;
     client.stop().await;

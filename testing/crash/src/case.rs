@@ -1,4 +1,4 @@
-//! What the victim is asked to run: generations of cases, one of each kind.
+//! What the victim runs: generations of cases, one of each kind.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub enum Kind {
     Notes,
     /// A workflow with a child and a running activity, cancelled.
     Cancel,
-    /// A start that nobody waits for.
+    /// A start without a waiting caller.
     Detach,
 }
 

@@ -17,7 +17,7 @@ const OPEN: usize = 2;
 /// How long a workflow may take to do what it must.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often the store is asked for what has no signal.
+/// How often the store is polled for what has no signal.
 const GLANCE: Duration = Duration::from_millis(4);
 
 /// Drives the cases, from where the processes before have left them.
@@ -48,7 +48,7 @@ impl Call {
     }
 }
 
-/// What the ledger tells about calls.
+/// What the ledger says about calls.
 struct Past {
     tried: HashMap<(String, String), u32>,
     acked: HashSet<(String, String)>,
@@ -155,8 +155,8 @@ impl Driver {
                 }
             }
             Kind::Cancel => {
-                // Before its first turn a cancelled workflow still asks its child, which never was, to stop; nobody
-                // would ever take that message.
+                // Before its first turn a cancelled workflow still asks its child, which never existed, to stop; that
+                // message would never be consumed.
                 self.until_begun(&instance).await?;
                 if case.cancels_late() {
                     self.until_waiting(&named_child(&instance), "never").await?;

@@ -26,5 +26,5 @@ pub mod victim;
 pub mod witness;
 pub mod workflows;
 
-/// What goes wrong in a victim: a text for the person who reads the test's output.
+/// A failure in a victim: a text for the reader of the test's output.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

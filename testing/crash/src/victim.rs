@@ -15,7 +15,7 @@ use std::time::Duration;
 /// What the victim says on its standard output once its runtime runs.
 pub const READY: &str = "ready";
 
-/// What a victim is told.
+/// The arguments of a victim.
 #[derive(Debug, Clone)]
 pub struct Orders {
     /// The URL of the store.

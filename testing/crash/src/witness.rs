@@ -25,7 +25,7 @@ impl Witness {
     }
 }
 
-/// Tells an activity which event scheduled it, which its context does not: by its input.
+/// Passes to an activity, in its input, which event scheduled it: its context does not say.
 fn tell(item: &mut WorkItem) {
     if let WorkItem::ActivityExecute { id, input, .. } = item {
         *input = format!("{id}|{input}");

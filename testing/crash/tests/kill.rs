@@ -82,7 +82,7 @@ impl Arena {
 
     fn victim(&self) -> Command {
         let mut victim = Command::new(env!("CARGO_BIN_EXE_perennial-crash"));
-        // A log would go where readiness is told.
+        // A log would go where readiness is reported.
         victim.arg(self.url()).arg(&self.ledger).env("RUST_LOG", "off");
         // Too large to be kept in memory while it waits.
         victim.arg(number("PERENNIAL_CRASH_INPUT_BYTES").unwrap_or(20_000).to_string());

@@ -1,7 +1,7 @@
-//! Stands between a runtime and its provider.
+//! A wrapper between a runtime and its provider, for tests and benchmarks.
 //!
-//! A provider has 22 methods; who wants to see or change one of them should not have to write the others down.
-//! Implement [`Interpose`], override what matters, and give an [`Interposed`] to the runtime.
+//! A provider has 22 methods; to observe or change one of them, the others should not have to be written out.
+//! Implement [`Interpose`], override what matters, and pass an [`Interposed`] to the runtime.
 //!
 //! ```
 //! use async_trait::async_trait;
@@ -33,7 +33,7 @@ use duroxide::{Event, SystemStats};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// What stands in between: each method passes the call on unless it is overridden.
+/// A wrapper around a provider: each method passes the call on unless it is overridden.
 #[async_trait]
 #[allow(clippy::too_many_arguments)]
 pub trait Interpose: Send + Sync + 'static {

@@ -1,4 +1,4 @@
-//! What a store's test crate tells the scenarios about its store.
+//! The interface between a store's test crate and the scenarios.
 
 use std::sync::Arc;
 
@@ -30,9 +30,9 @@ pub trait Backend: Send + Sync {
     /// Drops the store as a dying process would, losing whatever was not yet durable, and opens the same data again.
     async fn crash(&self) -> Arc<dyn Provider>;
 
-    /// Puts a message that nobody can decode into the orchestrator queue of `instance`, behind what is there.
+    /// Puts an undecodable message into the orchestrator queue of `instance`, behind what is there.
     async fn plant_undecodable_message(&self, instance: &str);
 
-    /// Puts a work item that nobody can decode into the worker queue, on behalf of `instance`, behind what is there.
+    /// Puts an undecodable work item into the worker queue, on behalf of `instance`, behind what is there.
     async fn plant_undecodable_work(&self, instance: &str);
 }

@@ -159,7 +159,7 @@ pub struct Ack {
     pub work: Vec<WorkItem>,
     /// Messages to send.
     pub messages: Vec<WorkItem>,
-    /// What becomes of the execution.
+    /// The metadata of the execution.
     pub metadata: ExecutionMetadata,
     /// Activities to cancel.
     pub cancelled: Vec<ScheduledActivityIdentifier>,

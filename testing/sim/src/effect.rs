@@ -1,8 +1,10 @@
 //! What a commit means for the observers.
 
-use crate::facts::{Activity, Facts, Leased};
+use crate::claims::agree;
+use crate::facts::{Activity, Facts, Held, Leased};
 use crate::life::Life;
 use perennial_store::{Commit, Draft, Key, Op, Partition, RecordId};
+use std::sync::Arc;
 
 /// What a commit does, by the names of its records.
 pub struct Effect {
@@ -103,6 +105,10 @@ impl Effect {
         let told = self.continued.iter().chain(&self.consumed);
         let told = told.map(|instance| (instance.clone(), life.number));
         facts.turned_by.extend(told);
+        let continued = self.continued.iter().cloned();
+        facts
+            .turned_at
+            .extend(continued.map(|instance| (instance, Arc::clone(&life.wall))));
         for intent in &self.delivered {
             if !facts.delivered.insert(intent.clone()) {
                 facts
@@ -112,6 +118,24 @@ impl Effect {
         }
         if life.scene.config.is_shared() {
             self.release_acknowledged(life, facts);
+            self.take_over(life, facts);
+        }
+    }
+
+    /// A process whose clock disagrees with that of a holder may take over what the holder holds, and give it back without
+    /// ever handing it out: then a third process gets it, whose clock may agree with the holder's.
+    fn take_over(&self, life: &Life, facts: &mut Facts) {
+        let is_taken = |held: &Held| held.holder.number != life.number && !agree(&held.holder.wall, life);
+        for activity in &self.scheduled {
+            if facts.work_claims.get(activity).is_some_and(is_taken) {
+                facts.work_claims.remove(activity);
+            }
+        }
+        let claims = |lease: &Option<Leased>| lease.as_ref().is_some_and(|lease| lease.0 == life.owner());
+        for (instance, _) in self.leased.iter().filter(|(_, lease)| claims(lease)) {
+            if facts.turn_claims.get(instance).is_some_and(is_taken) {
+                facts.turn_claims.remove(instance);
+            }
         }
     }
 

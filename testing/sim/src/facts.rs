@@ -74,6 +74,8 @@ pub struct Facts {
     pub leases: BTreeMap<(String, u32), Option<Leased>>,
     /// The process that acknowledged the last turn of an instance.
     pub turned_by: BTreeMap<String, u32>,
+    /// The clock of the process that last extended the history of an instance.
+    pub turned_at: BTreeMap<String, Arc<WallClock>>,
     /// Claims on activities.
     pub work_claims: BTreeMap<Activity, Held>,
     /// The latest turn of each instance that was handed out, or the least that the next one can be.

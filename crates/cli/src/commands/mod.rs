@@ -7,18 +7,18 @@ pub mod demo;
 
 use clap::Subcommand;
 
-/// What to do. Each command's help stands with its arguments.
+/// The commands. The help of each is with its arguments.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Demo(demo::Arguments),
     Bench(bench::Arguments),
     #[cfg(feature = "cosmos")]
     Cosmos(cosmos::Arguments),
-    /// Make a store in Azure Cosmos DB, see what it costs, or try it on an emulator (not in this build)
+    /// Create a store in Azure Cosmos DB, see what it costs, or try it on an emulator (not in this build)
     #[cfg(not(feature = "cosmos"))]
     #[command(disable_help_flag = true)]
     Cosmos {
-        /// Whatever a build with Cosmos DB takes.
+        /// Any arguments that a build with Cosmos DB takes.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },

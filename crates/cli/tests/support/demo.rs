@@ -1,4 +1,4 @@
-//! A demo as a process of its own, watched by what it prints.
+//! A demo as a separate process, watched by what it prints.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// Nothing takes as long, on the busiest of machines: whoever waits longer waits for ever.
+/// Nothing takes this long, even on the busiest machine: a longer wait is a hang.
 const FOR_EVER: Duration = Duration::from_secs(240);
 
 /// A demo that runs.
@@ -59,7 +59,7 @@ impl Demo {
         }
     }
 
-    /// Waits until it has finished at least so many activities. Whether it has: it may have ended before.
+    /// Waits until it has finished at least this many activities. Returns false if it ended before.
     pub fn has_finished(&mut self, activities: u64) -> bool {
         let deadline = Instant::now() + FOR_EVER;
         while let Some(line) = self.line(deadline) {
@@ -71,7 +71,7 @@ impl Demo {
         false
     }
 
-    /// Waits until it says a line that begins so. Whether it does: it may end before.
+    /// Waits until it prints a line that begins like this. Returns false if it ended before.
     pub fn says(&mut self, words: &str) -> bool {
         let deadline = Instant::now() + FOR_EVER;
         while let Some(line) = self.line(deadline) {

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// The command, in a directory, without the settings of whoever runs the tests.
+/// The command, in a directory, without the environment of the user who runs the tests.
 pub fn perennial(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_perennial"));
     command
@@ -36,7 +36,7 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Everything it said, and how it ended.
+/// Everything it printed, and how it ended.
 pub fn told(output: &Output) -> String {
     format!("{}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr))
 }

@@ -15,7 +15,7 @@ fn key(partition: &str, id: &str) -> Key {
 }
 
 #[test]
-fn a_draft_comes_back_as_a_record() {
+fn a_draft_is_read_back_as_a_record() {
     let place = Place {
         lane: Lane::topic("work", Some("gpu".into())),
         order: Order(u64::MAX),
@@ -65,7 +65,7 @@ fn the_document_is_what_the_documentation_says() {
 }
 
 #[test]
-fn what_is_damaged_is_told() {
+fn damage_is_reported() {
     for json in [
         "{}",
         r#"{"id":"a","partition":"p","_etag":"1"}"#,

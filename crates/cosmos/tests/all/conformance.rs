@@ -1,6 +1,6 @@
-//! The Cosmos DB store keeps the contract.
+//! The Cosmos DB store passes the conformance suite.
 
-use crate::support::Bed;
+use crate::support::Fixture;
 use perennial_store::conformance::StoreFactory;
 use perennial_store::{Key, Store};
 use serde_json::Value;
@@ -8,28 +8,28 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 #[derive(Default)]
-struct Factory(OnceCell<Bed>);
+struct Factory(OnceCell<Fixture>);
 
 impl Factory {
-    async fn bed(&self) -> &Bed {
-        self.0.get_or_init(Bed::new).await
+    async fn fixture(&self) -> &Fixture {
+        self.0.get_or_init(Fixture::new).await
     }
 }
 
 #[async_trait::async_trait]
 impl StoreFactory for Factory {
     async fn create(&self) -> Arc<dyn Store> {
-        Arc::new(self.bed().await.open().await)
+        Arc::new(self.fixture().await.open().await)
     }
 
     async fn reopen(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
         store.close().await.unwrap();
-        Arc::new(self.bed().await.open().await)
+        Arc::new(self.fixture().await.open().await)
     }
 
-    /// Takes the body away and leaves what queries look at.
+    /// Removes the body and leaves the attributes that queries use.
     async fn damage(&self, store: Arc<dyn Store>, key: &Key) -> Option<Arc<dyn Store>> {
-        let container = self.bed().await.container().await;
+        let container = self.fixture().await.container().await;
         let (partition, id) = (key.partition.as_str().to_owned(), key.id.as_str().to_owned());
         let read = container.read_item(partition.clone(), &id, None).await.unwrap();
         let mut document: Value = read.into_model().unwrap();

@@ -1,6 +1,6 @@
-//! The contract is kept on a service that throttles, and on one that loses replies.
+//! The store passes the conformance suite on a service that throttles, and on one that loses replies.
 
-use crate::support::Bed;
+use crate::support::Fixture;
 use perennial_cosmos_server::{Fault, Options, Rule, When};
 use perennial_store::Store;
 use perennial_store::conformance::StoreFactory;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 struct Factory {
-    bed: OnceCell<Bed>,
+    fixture: OnceCell<Fixture>,
     fault: Fault,
     per_million: u32,
 }
@@ -16,7 +16,7 @@ struct Factory {
 impl Factory {
     fn new(fault: Fault, per_million: u32) -> Self {
         Self {
-            bed: OnceCell::new(),
+            fixture: OnceCell::new(),
             fault,
             per_million,
         }
@@ -24,22 +24,22 @@ impl Factory {
 
     async fn open(&self) -> Arc<dyn Store> {
         let make = || async {
-            // More than one physical partition, and pages that come empty, as they do in life.
-            let bed = Bed::with(Options {
+            // More than one physical partition, and empty pages, as in production.
+            let fixture = Fixture::with(Options {
                 partitions: 3,
                 empty_pages: 4,
                 page_cap: 7,
                 ..Options::default()
             });
-            let bed = bed.await;
+            let fixture = fixture.await;
             let when = When::Chance {
                 per_million: self.per_million,
                 seed: 1,
             };
-            bed.server.faults().add(Rule::new(self.fault, when));
-            bed
+            fixture.server.faults().add(Rule::new(self.fault, when));
+            fixture
         };
-        Arc::new(self.bed.get_or_init(make).await.open().await)
+        Arc::new(self.fixture.get_or_init(make).await.open().await)
     }
 }
 

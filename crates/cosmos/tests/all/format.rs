@@ -1,20 +1,20 @@
-//! Documents that were written in a format are read in that format for ever.
+//! Documents written in a released format stay readable.
 
-use crate::support::{Bed, draft, key};
+use crate::support::{Fixture, draft, key};
 use perennial_store::{Commit, Counter, DueQuery, Lane, ListFilter, Listing, Op, Order, Place, Store};
 use serde_json::Value;
 
 #[tokio::test]
 async fn a_store_of_format_1_is_read_and_written() {
-    let bed = Bed::new().await;
-    let container = bed.container().await;
+    let fixture = Fixture::new().await;
+    let container = fixture.container().await;
     let documents: Vec<Value> = serde_json::from_str(include_str!("fixtures/format-1.json")).unwrap();
     for document in documents {
         let text = |name: &str| document[name].as_str().unwrap().to_owned();
         let (partition, id) = (text("partition"), text("id"));
         container.create_item(partition, &id, document, None).await.unwrap();
     }
-    let store = bed.open().await;
+    let store = fixture.open().await;
     let get = async |partition: &str, id: &str| store.get(&key(partition, id)).await.unwrap().unwrap();
 
     let head = get("order 1/é", "head").await;

@@ -1,11 +1,11 @@
-//! Whatever happens to any request of a commit, the caller is told the truth.
+//! Whatever happens to any request of a commit, the caller gets the right result.
 
-use crate::support::{Bed, draft, key, one, put};
+use crate::support::{Fixture, draft, key, one, put};
 use perennial_cosmos::CosmosStore;
 use perennial_cosmos_server::{Fault, Kind, Rule, When};
 use perennial_store::{Commit, ConflictReason, Error, Key, Op, Partition, ScanQuery, Store};
 
-/// What can happen to one request and passes.
+/// Transient faults of one request.
 const PASSING: [Fault; 11] = [
     Fault::LostReply,
     Fault::LostRequest,
@@ -30,7 +30,7 @@ const PASSING: [Fault; 11] = [
     },
 ];
 
-/// What a partition holds before a commit: `old-1` and `old-2`.
+/// Creates what a partition holds before a commit: `old-1` and `old-2`.
 async fn prepare(store: &CosmosStore, partition: &str) -> Vec<Op> {
     let first = put(store, draft(partition, "old-1", r#"{"n":1}"#)).await;
     let second = put(store, draft(partition, "old-2", r#"{"n":2}"#)).await;
@@ -92,13 +92,13 @@ async fn contents(store: &CosmosStore, partition: &str) -> Vec<(String, String)>
         .collect()
 }
 
-/// Makes each commit with these rules in force and expects that it succeeds as if nothing had been.
-async fn expect_success(bed: &Bed, name: &str, rules: &[Rule]) -> u64 {
-    expect_success_of(bed, name, rules, |_| true).await
+/// Makes each commit with these rules in force and expects it to succeed as if there were none.
+async fn expect_success(fixture: &Fixture, name: &str, rules: &[Rule]) -> u64 {
+    expect_success_of(fixture, name, rules, |_| true).await
 }
 
-async fn expect_success_of(bed: &Bed, name: &str, rules: &[Rule], wanted: fn(&str) -> bool) -> u64 {
-    let store = bed.open().await;
+async fn expect_success_of(fixture: &Fixture, name: &str, rules: &[Rule], wanted: fn(&str) -> bool) -> u64 {
+    let store = fixture.open().await;
     let mut hits = 0;
     for (n, (kind, ..)) in commits("", prepare(&store, "").await).into_iter().enumerate() {
         if !wanted(kind) {
@@ -106,12 +106,12 @@ async fn expect_success_of(bed: &Bed, name: &str, rules: &[Rule], wanted: fn(&st
         }
         let partition = format!("{name} {kind}");
         let (_, ops, expected) = commits(&partition, prepare(&store, &partition).await).remove(n);
-        bed.server.faults().reset();
-        rules.iter().for_each(|rule| bed.server.faults().add(rule.clone()));
+        fixture.server.faults().reset();
+        rules.iter().for_each(|rule| fixture.server.faults().add(rule.clone()));
         let committed = store.commit(Commit::new(ops.clone())).await;
-        hits += bed.server.faults().hits();
-        bed.server.faults().reset();
-        let log = || bed.server.log_text();
+        hits += fixture.server.faults().hits();
+        fixture.server.faults().reset();
+        let log = || fixture.server.log_text();
         let committed = committed.unwrap_or_else(|error| panic!("{partition}: {error}\n{}", log()));
         let expected: Vec<_> = expected
             .iter()
@@ -129,24 +129,24 @@ async fn expect_success_of(bed: &Bed, name: &str, rules: &[Rule], wanted: fn(&st
 /// One fault at every request that a commit makes, whatever it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_fault_anywhere_changes_nothing() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     for fault in PASSING {
         let mut index = 0;
-        while expect_success(&bed, &format!("{fault:?} at {index}"), &[Rule::at(index, fault)]).await > 0 {
+        while expect_success(&fixture, &format!("{fault:?} at {index}"), &[Rule::at(index, fault)]).await > 0 {
             index += 1;
         }
         assert!(index > 0, "{fault:?} met no request");
     }
 }
 
-/// Two in a row: also the request that finds out what became of the commit fails.
+/// Two in a row: the request that determines the outcome of the commit fails too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_faults_in_a_row_change_nothing() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     for fault in [Fault::LostReply, Fault::timeout(true)] {
         for index in 0..4 {
             let rules = [Rule::at(index, fault), Rule::at(index + 1, fault)];
-            expect_success(&bed, &format!("{fault:?} twice at {index}"), &rules).await;
+            expect_success(&fixture, &format!("{fault:?} twice at {index}"), &rules).await;
         }
     }
 }
@@ -155,38 +155,38 @@ fn always(fault: Fault, kinds: &[Kind]) -> Rule {
     Rule::new(fault, When::Always).on(kinds.iter().copied())
 }
 
-/// No reply ever comes, but the service can be asked what it did.
+/// No reply ever comes, but the service can be queried for what it did.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_is_recognised_though_no_reply_ever_came() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let rules = [always(Fault::LostReply, &[Kind::Batch])];
-    // Who never hears that a record to be removed is not there never gets to the rest, and what changes nothing
-    // leaves no trace.
+    // A commit that never learns that a record to be removed is missing never gets to the rest, and one that changes
+    // nothing leaves no trace.
     let wanted = |kind: &str| !["only deletions", "turn", "absent"].contains(&kind);
-    let hits = expect_success_of(&bed, "always", &rules, wanted).await;
+    let hits = expect_success_of(&fixture, "always", &rules, wanted).await;
     assert!(hits > 10);
 }
 
-async fn fail(bed: &Bed, store: &CosmosStore, op: Op, rules: &[Rule]) -> Error {
-    bed.server.faults().reset();
-    rules.iter().for_each(|rule| bed.server.faults().add(rule.clone()));
+async fn fail(fixture: &Fixture, store: &CosmosStore, op: Op, rules: &[Rule]) -> Error {
+    fixture.server.faults().reset();
+    rules.iter().for_each(|rule| fixture.server.faults().add(rule.clone()));
     let outcome = one(store, op).await;
-    bed.server.faults().reset();
+    fixture.server.faults().reset();
     outcome.unwrap_err()
 }
 
-/// The truth may be that nobody knows.
+/// The right result may be that the outcome is unknown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_cannot_know_does_not_guess() {
-    let bed = Bed::new().await;
-    let store = bed.open().await;
+async fn an_outcome_that_cannot_be_known_is_unknown() {
+    let fixture = Fixture::new().await;
+    let store = fixture.open().await;
     let create = |id: &str| Op::Create(draft("p", id, "{}"));
     let deaf = [always(Fault::LostReply, &Kind::DOCUMENTS)];
-    let error = fail(&bed, &store, create("a"), &deaf).await;
+    let error = fail(&fixture, &store, create("a"), &deaf).await;
     assert!(matches!(error, Error::UnknownOutcome(_)), "{error}");
     assert!(store.get(&key("p", "a")).await.unwrap().is_some());
     let error = fail(
-        &bed,
+        &fixture,
         &store,
         create("b"),
         &[always(Fault::LostRequest, &Kind::DOCUMENTS)],
@@ -196,18 +196,18 @@ async fn who_cannot_know_does_not_guess() {
     assert!(store.get(&key("p", "b")).await.unwrap().is_none());
 }
 
-/// Where every try was answered, what has left no trace did not happen.
+/// Where every attempt got a reply, a commit without a trace did not happen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_surely_did_not_happen_is_called_so() {
-    let bed = Bed::new().await;
-    let store = bed.open().await;
+async fn a_commit_that_surely_did_not_happen_is_reported_as_such() {
+    let fixture = Fixture::new().await;
+    let store = fixture.open().await;
     let create = Op::Create(draft("p", "a", "{}"));
     for fault in [Fault::unavailable(), Fault::internal(), Fault::timeout(false)] {
-        let error = fail(&bed, &store, create.clone(), &[always(fault, &[Kind::Batch])]).await;
+        let error = fail(&fixture, &store, create.clone(), &[always(fault, &[Kind::Batch])]).await;
         assert!(matches!(error, Error::Unavailable(_)), "{fault:?}: {error}");
     }
     let error = fail(
-        &bed,
+        &fixture,
         &store,
         create.clone(),
         &[always(Fault::throttled(7), &[Kind::Batch])],
@@ -221,18 +221,18 @@ async fn what_surely_did_not_happen_is_called_so() {
     for fault in [Fault::timeout(true), Fault::LostReply] {
         let rule = always(fault, &[Kind::Batch]);
         let id = format!("{fault:?}");
-        bed.server.faults().add(rule);
+        fixture.server.faults().add(rule);
         one(&store, Op::Create(draft("p", &id, "{}"))).await.unwrap();
-        bed.server.faults().reset();
+        fixture.server.faults().reset();
         assert!(store.get(&key("p", &id)).await.unwrap().is_some());
     }
 }
 
-/// A conflict with another is told as one, though a reply was lost.
+/// A conflict with another commit is reported as one, although a reply was lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_conflict_with_another_stays_one() {
-    let bed = Bed::new().await;
-    let (store, other) = (bed.open().await, bed.open().await);
+async fn a_conflict_with_another_commit_stays_one() {
+    let fixture = Fixture::new().await;
+    let (store, other) = (fixture.open().await, fixture.open().await);
     for fault in [Fault::LostReply, Fault::LostRequest, Fault::timeout(true)] {
         let rule = [Rule::at(0, fault)];
         let taken: Key = key(&format!("{fault:?}"), "taken");
@@ -241,24 +241,24 @@ async fn a_conflict_with_another_stays_one() {
         let mine = draft(taken.partition.as_str(), "taken", "mine");
         let expect = |reason| Error::Conflict { op: 0, reason };
         assert_eq!(
-            fail(&bed, &store, Op::Create(mine.clone()), &rule).await,
+            fail(&fixture, &store, Op::Create(mine.clone()), &rule).await,
             expect(ConflictReason::Exists)
         );
         assert_eq!(
-            fail(&bed, &store, Op::Replace(mine.clone(), old.clone()), &rule).await,
+            fail(&fixture, &store, Op::Replace(mine.clone(), old.clone()), &rule).await,
             expect(ConflictReason::Changed)
         );
         assert_eq!(
-            fail(&bed, &store, Op::Delete(taken.clone(), old.clone()), &rule).await,
+            fail(&fixture, &store, Op::Delete(taken.clone(), old.clone()), &rule).await,
             expect(ConflictReason::Changed)
         );
         assert_eq!(
-            fail(&bed, &store, Op::Absent(taken.clone()), &rule).await,
+            fail(&fixture, &store, Op::Absent(taken.clone()), &rule).await,
             expect(ConflictReason::Exists)
         );
         one(&other, Op::Remove(taken)).await.unwrap();
         assert_eq!(
-            fail(&bed, &store, Op::Replace(mine, old), &rule).await,
+            fail(&fixture, &store, Op::Replace(mine, old), &rule).await,
             expect(ConflictReason::Missing)
         );
     }
@@ -266,9 +266,9 @@ async fn a_conflict_with_another_stays_one() {
 
 /// A batch of one operation may be refused as a whole.
 #[tokio::test]
-async fn a_refusal_of_the_whole_batch_is_understood() {
-    let bed = Bed::new().await;
-    let store = bed.open().await;
+async fn a_refusal_of_the_whole_batch_is_recognised() {
+    let fixture = Fixture::new().await;
+    let store = fixture.open().await;
     let version = put(&store, draft("p", "a", "1")).await;
     let mine = draft("p", "a", "2");
     for (status, op, reason) in [
@@ -278,39 +278,45 @@ async fn a_refusal_of_the_whole_batch_is_understood() {
         (412, Op::Delete(key("p", "a"), version.clone()), ConflictReason::Changed),
     ] {
         let rule = always(Fault::answer(status, 0), &[Kind::Batch]);
-        assert_eq!(fail(&bed, &store, op, &[rule]).await, Error::Conflict { op: 0, reason });
+        assert_eq!(
+            fail(&fixture, &store, op, &[rule]).await,
+            Error::Conflict { op: 0, reason }
+        );
     }
-    bed.server.faults().add(always(Fault::answer(404, 0), &[Kind::Batch]));
+    fixture
+        .server
+        .faults()
+        .add(always(Fault::answer(404, 0), &[Kind::Batch]));
     assert_eq!(one(&store, Op::Remove(key("p", "a"))).await, Ok(None));
 }
 
-/// The reply to the next batch is lost, and what is then sent of this kind comes late.
-fn lose_a_reply_and_delay(bed: &Bed, next: Kind) {
+/// The reply to the next batch is lost, and the next request of this kind comes late.
+fn lose_a_reply_and_delay(fixture: &Fixture, next: Kind) {
     let late = Fault::Delay {
         before_ms: 500,
         after_ms: 0,
     };
-    let faults = bed.server.faults();
+    let faults = fixture.server.faults();
     faults.reset();
     faults.add(always(Fault::LostReply, &[Kind::Batch]).times(1));
     faults.add(always(late, &[next]).times(1));
 }
 
-/// Another has overwritten what a commit wrote before its writer could find out that it happened.
+/// Another handle has overwritten a commit's records before its writer could determine that it happened.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_is_recognised_though_it_was_overwritten() {
-    let bed = Bed::new().await;
-    let (store, other) = (bed.open().await, bed.open().await);
+    let fixture = Fixture::new().await;
+    let (store, other) = (fixture.open().await, fixture.open().await);
     let old = put(&store, draft("p", "head", "1")).await;
-    // The reply is lost, and what the SDK sends again comes late.
-    lose_a_reply_and_delay(&bed, Kind::Batch);
+    // The reply is lost, and the SDK's retry comes late.
+    lose_a_reply_and_delay(&fixture, Kind::Batch);
     let mine = tokio::spawn(async move {
         let committed = one(&store, Op::Replace(draft("p", "head", "mine"), old)).await;
         (committed, store)
     });
     let seen = loop {
         let record = other.get(&key("p", "head")).await.unwrap().unwrap();
-        if record.body == "mine" && bed.server.faults().hits() == 2 {
+        if record.body == "mine" && fixture.server.faults().hits() == 2 {
             break record.version;
         }
     };
@@ -321,21 +327,21 @@ async fn a_commit_is_recognised_though_it_was_overwritten() {
     }
     let (committed, store) = mine.await.unwrap();
     let version = committed.expect("it happened").unwrap();
-    assert_ne!(version, theirs, "the version of another's write is not handed out");
+    assert_ne!(version, theirs, "the version of another's write is not returned");
     let outcome = one(&store, Op::Replace(draft("p", "head", "again"), version)).await;
     let reason = ConflictReason::Changed;
     assert_eq!(outcome, Err(Error::Conflict { op: 0, reason }));
 }
 
-/// A record was created, met when it was sent again, and taken away before anybody could look whose it was: that is not a
-/// conflict, for it may have been ours.
+/// A record was created, found by the retry, and deleted before its writer could be determined: that is not a conflict,
+/// for it may have been this commit's own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_gone_before_it_is_looked_at_is_not_a_conflict() {
-    let bed = Bed::new().await;
-    let (store, other) = (bed.open().await, bed.open().await);
-    lose_a_reply_and_delay(&bed, Kind::Query);
+async fn a_record_that_is_gone_before_it_is_read_is_not_a_conflict() {
+    let fixture = Fixture::new().await;
+    let (store, other) = (fixture.open().await, fixture.open().await);
+    lose_a_reply_and_delay(&fixture, Kind::Query);
     let mine = tokio::spawn(async move { one(&store, Op::Create(draft("p", "message", "mine"))).await });
-    while bed.server.faults().hits() < 2 {
+    while fixture.server.faults().hits() < 2 {
         other.get(&key("p", "message")).await.unwrap();
     }
     one(&other, Op::Remove(key("p", "message"))).await.unwrap();
@@ -346,7 +352,7 @@ async fn what_is_gone_before_it_is_looked_at_is_not_a_conflict() {
 /// Totals count a commit once, whatever became of its replies.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn totals_count_once() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let counter = perennial_store::Counter::new("n");
     let lose = Rule::new(
         Fault::LostReply,
@@ -356,8 +362,8 @@ async fn totals_count_once() {
         },
     );
     for round in 1..=3_i64 {
-        let store = bed.open().await;
-        bed.server.faults().add(lose.clone());
+        let store = fixture.open().await;
+        fixture.server.faults().add(lose.clone());
         for n in 0..10 {
             let op = Op::Create(draft("p", &format!("{round}-{n}"), "{}"));
             store
@@ -366,8 +372,8 @@ async fn totals_count_once() {
                 .unwrap();
         }
         store.close().await.unwrap();
-        bed.server.faults().reset();
-        let store = bed.open().await;
+        fixture.server.faults().reset();
+        let store = fixture.open().await;
         assert_eq!(store.counters().await.unwrap(), [(counter.clone(), round * 10)]);
         store.close().await.unwrap();
     }

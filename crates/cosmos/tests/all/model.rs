@@ -1,6 +1,6 @@
-//! Random commits and questions: the store answers as the one in memory does, also while replies are lost.
+//! Random commits and queries: the store returns the same as the one in memory, also while replies are lost.
 
-use crate::support::{Bed, Random, key};
+use crate::support::{Fixture, Random, key};
 use perennial_cosmos_server::{Fault, Options, Rule, When};
 use perennial_kv::{MemoryStore, Settings};
 use perennial_store::{
@@ -18,7 +18,7 @@ impl Random {
     }
 }
 
-/// The versions that both stores have given the same write.
+/// The versions that both stores have assigned to the same write.
 type Versions = HashMap<(usize, usize), Vec<(Version, Version)>>;
 
 /// A draft that places and lists its record at random.
@@ -157,15 +157,16 @@ async fn listed(store: &dyn Store, filter: &ListFilter) -> Vec<String> {
 }
 
 async fn run(seed: u64, fault: Option<(Fault, u32)>) {
-    let bed = Bed::with(Options {
+    let fixture = Fixture::with(Options {
         partitions: 2,
         page_cap: 4,
         ..Options::default()
     })
     .await;
-    let cosmos = bed.open().await;
+    let cosmos = fixture.open().await;
     if let Some((fault, per_million)) = fault {
-        bed.server
+        fixture
+            .server
             .faults()
             .add(Rule::new(fault, When::Chance { per_million, seed }));
     }
@@ -194,7 +195,7 @@ async fn run(seed: u64, fault: Option<(Fault, u32)>) {
                 conflicts += 1;
                 assert_eq!(a, b, "{told}");
             }
-            // Who only deletes, and never heard what became of it, takes what is gone for deleted.
+            // A commit that only deletes, and whose reply was lost, takes missing records for deleted.
             (Err(Error::Conflict { reason, .. }), Ok(_))
                 if fault.is_some() && only_deletes && reason == ConflictReason::Missing =>
             {
@@ -214,7 +215,7 @@ async fn run(seed: u64, fault: Option<(Fault, u32)>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_store_answers_as_the_one_in_memory() {
+async fn the_store_behaves_like_the_one_in_memory() {
     for seed in 0..4 {
         run(seed, None).await;
     }
@@ -222,7 +223,7 @@ async fn the_store_answers_as_the_one_in_memory() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn also_while_replies_are_lost() {
-    // So often that every kind of commit is met, again and again.
+    // So often that every kind of commit is hit, again and again.
     for (seed, fault) in [Fault::LostReply, Fault::timeout(true), Fault::LostRequest]
         .into_iter()
         .enumerate()

@@ -1,6 +1,6 @@
 //! Any text is a name, and records come in the order of their ids.
 
-use crate::support::{Bed, Random, draft, key};
+use crate::support::{Fixture, Random, draft, key};
 use perennial_store::{Commit, Op, Partition, RecordId, ScanQuery, Store};
 
 impl Random {
@@ -33,8 +33,8 @@ async fn scan_in_pages(store: &impl Store, mut query: ScanQuery) -> Vec<String> 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_names_work_and_sort() {
-    let bed = Bed::new().await;
-    let store = bed.open().await;
+    let fixture = Fixture::new().await;
+    let store = fixture.open().await;
     let mut random = Random(17);
     for round in 0..6 {
         let partition = random.text(if round % 2 == 0 { 20 } else { 1000 });

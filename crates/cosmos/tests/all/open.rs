@@ -1,6 +1,6 @@
-//! Opening and making: what goes wrong is said plainly, and no secret with it.
+//! Opening and creating: failures are reported plainly, without secrets.
 
-use crate::support::{Bed, draft, key, one, put};
+use crate::support::{Fixture, draft, key, one, put};
 use azure_data_cosmos::models::{ContainerProperties, TimeToLive};
 use perennial_cosmos::{Account, FORMAT, KEY_VARIABLE, Made, OpenError, Settings, Throughput, init, open};
 use perennial_cosmos_server::{Fault, Kind, Options, Rule, When};
@@ -16,61 +16,66 @@ async fn error(account: &Account, settings: &Settings) -> OpenError {
 
 #[tokio::test]
 async fn a_container_is_made_once() {
-    let bed = Bed::bare(Options::default()).await;
-    let missing = error(&bed.account, &bed.settings).await;
+    let fixture = Fixture::bare(Options::default()).await;
+    let missing = error(&fixture.account, &fixture.settings).await;
     assert!(matches!(missing, OpenError::NotFound { .. }), "{missing}");
     assert!(missing.to_string().contains("perennial cosmos init"));
     for (throughput, made) in [
         (Throughput::Autoscale(1000), Made::Created),
         (Throughput::Manual(400), Made::Nothing),
     ] {
-        assert_eq!(init(&bed.account, throughput, &bed.settings).await.unwrap(), made);
+        assert_eq!(
+            init(&fixture.account, throughput, &fixture.settings).await.unwrap(),
+            made
+        );
     }
-    let store = bed.open().await;
+    let store = fixture.open().await;
     put(&store, draft("p", "a", "1")).await;
     assert!(
-        bed.open().await.get(&key("p", "a")).await.unwrap().is_some(),
-        "many may have it open"
+        fixture.open().await.get(&key("p", "a")).await.unwrap().is_some(),
+        "many handles may have it open"
     );
 }
 
 #[tokio::test]
-async fn a_container_that_is_not_ready_is_mended() {
-    let bed = Bed::new().await;
-    let container = bed.container().await;
+async fn a_container_that_is_not_ready_is_repaired() {
+    let fixture = Fixture::new().await;
+    let container = fixture.container().await;
     let found: ContainerProperties = container.read(None).await.unwrap().into_model().unwrap();
     let broken = ContainerProperties::new("perennial", found.partition_key).with_default_ttl(TimeToLive::Seconds(60));
     container.replace(broken, None).await.unwrap();
-    let refused = error(&bed.account, &bed.settings).await;
+    let refused = error(&fixture.account, &fixture.settings).await;
     assert!(matches!(refused, OpenError::NotReady { .. }), "{refused}");
     assert!(refused.to_string().contains("time to live"), "{refused}");
-    let made = init(&bed.account, Throughput::Serverless, &bed.settings).await;
-    assert_eq!(made.unwrap(), Made::Mended);
-    bed.open().await;
+    let made = init(&fixture.account, Throughput::Serverless, &fixture.settings).await;
+    assert_eq!(made.unwrap(), Made::Repaired);
+    fixture.open().await;
 }
 
 #[tokio::test]
 async fn a_container_of_another_format_is_left_alone() {
-    let bed = Bed::new().await;
-    let container = bed.container().await;
+    let fixture = Fixture::new().await;
+    let container = fixture.container().await;
     let format = |number: u32| serde_json::json!({ "id": "format", "partition": "%store", "format": number });
     let replaced = container
         .replace_item("%store", "format", format(FORMAT + 1), None)
         .await;
     replaced.unwrap();
     for refused in [
-        error(&bed.account, &bed.settings).await,
-        init(&bed.account, Throughput::Serverless, &bed.settings)
+        error(&fixture.account, &fixture.settings).await,
+        init(&fixture.account, Throughput::Serverless, &fixture.settings)
             .await
             .unwrap_err(),
     ] {
         assert!(matches!(refused, OpenError::OtherFormat { .. }), "{refused}");
     }
     container.delete_item("%store", "format", None).await.unwrap();
-    let refused = error(&bed.account, &bed.settings).await;
+    let refused = error(&fixture.account, &fixture.settings).await;
     assert!(matches!(refused, OpenError::NotReady { .. }), "{refused}");
-    init(&bed.account, Throughput::Serverless, &bed.settings).await.unwrap();
-    bed.open().await;
+    init(&fixture.account, Throughput::Serverless, &fixture.settings)
+        .await
+        .unwrap();
+    fixture.open().await;
 }
 
 /// Not a test of its own: the process that the next one starts.
@@ -85,13 +90,13 @@ async fn child() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_key_may_stand_in_the_environment() {
-    let bed = Bed::new().await;
-    for (key, opens) in [(bed.server.key(), true), ("bm90IHRoZSByaWdodCBrZXk=", false)] {
+async fn the_key_may_come_from_the_environment() {
+    let fixture = Fixture::new().await;
+    for (key, opens) in [(fixture.server.key(), true), ("bm90IHRoZSByaWdodCBrZXk=", false)] {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
         child
             .args(["open::child", "--exact", "--nocapture"])
-            .env("PERENNIAL_TEST_URL", bed.url());
+            .env("PERENNIAL_TEST_URL", fixture.url());
         let output = child.env(KEY_VARIABLE, key).output().unwrap();
         let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         assert_eq!(told.contains("opened"), opens, "{told}");
@@ -99,11 +104,11 @@ async fn the_key_may_stand_in_the_environment() {
     }
 }
 
-/// Whatever the machine has of keys and identities, this process has none.
+/// Whatever keys and identities the machine has, this process has none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_any_credentials_it_says_so_and_how_to_give_some() {
     let nowhere = tempfile::tempdir().unwrap();
-    // Nothing is listening for HTTPS there, but a token is needed before anybody is asked.
+    // Nothing listens for HTTPS there, but a token is needed before any request.
     let url = "cosmos://emulator/db/perennial?endpoint=https://127.0.0.1:9";
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     child
@@ -124,7 +129,7 @@ async fn without_any_credentials_it_says_so_and_how_to_give_some() {
 }
 
 #[tokio::test]
-async fn an_emulator_that_does_not_run_is_told_with_how_to_start_it() {
+async fn the_error_for_an_emulator_that_does_not_run_says_how_to_start_it() {
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -148,20 +153,22 @@ async fn an_emulator_that_does_not_run_is_told_with_how_to_start_it() {
 }
 
 #[tokio::test]
-async fn a_container_of_somebody_else_is_left_alone() {
-    let bed = Bed::new().await;
-    let client = bed.client().await;
+async fn a_container_of_another_program_is_left_alone() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client().await;
     let other = ContainerProperties::new("other", "/id".into());
     client
         .database_client("db")
         .create_container(other, None)
         .await
         .unwrap();
-    let url = bed.url().replace("/perennial", "/other");
-    let account = Account::parse(&url).unwrap().with_key(bed.server.key());
+    let url = fixture.url().replace("/perennial", "/other");
+    let account = Account::parse(&url).unwrap().with_key(fixture.server.key());
     for refused in [
-        error(&account, &bed.settings).await,
-        init(&account, Throughput::Serverless, &bed.settings).await.unwrap_err(),
+        error(&account, &fixture.settings).await,
+        init(&account, Throughput::Serverless, &fixture.settings)
+            .await
+            .unwrap_err(),
     ] {
         assert!(matches!(refused, OpenError::WrongPartitionKey { .. }), "{refused}");
         assert!(refused.to_string().contains("name another container"));
@@ -171,24 +178,26 @@ async fn a_container_of_somebody_else_is_left_alone() {
 #[tokio::test]
 async fn a_wrong_key_is_refused_and_never_shown() {
     const KEY: &str = "bm90IHRoZSByaWdodCBrZXk=";
-    let bed = Bed::new().await;
-    let account = Account::parse(&bed.url()).unwrap().with_key(KEY);
+    let fixture = Fixture::new().await;
+    let account = Account::parse(&fixture.url()).unwrap().with_key(KEY);
     for refused in [
-        error(&account, &bed.settings).await,
-        init(&account, Throughput::Serverless, &bed.settings).await.unwrap_err(),
+        error(&account, &fixture.settings).await,
+        init(&account, Throughput::Serverless, &fixture.settings)
+            .await
+            .unwrap_err(),
     ] {
         let told = format!("{refused} {refused:?} {account:?}");
         assert!(told.contains("credentials"), "{told}");
         assert!(!told.contains(KEY) && !told.contains("sig"), "{told}");
     }
-    let store = bed.open().await;
-    assert!(!format!("{store:?} {:?}", bed.account).contains(bed.server.key()));
+    let store = fixture.open().await;
+    assert!(!format!("{store:?} {:?}", fixture.account).contains(fixture.server.key()));
 }
 
 #[tokio::test]
-async fn what_is_refused_later_says_what_to_do() {
-    let bed = Bed::new().await;
-    let store = bed.open().await;
+async fn a_later_refusal_says_what_to_do() {
+    let fixture = Fixture::new().await;
+    let store = fixture.open().await;
     for (status, substatus, expected) in [
         (401, 0, "credentials"),
         (403, 5300, "Built-in Data"),
@@ -196,7 +205,7 @@ async fn what_is_refused_later_says_what_to_do() {
         (404, 1003, "cosmos init"),
     ] {
         let rule = Rule::new(Fault::answer(status, substatus), When::Always);
-        bed.server.faults().add(rule);
+        fixture.server.faults().add(rule);
         let lane = Lane::new("work");
         for told in [
             store.get(&key("p", "a")).await.unwrap_err(),
@@ -210,40 +219,40 @@ async fn what_is_refused_later_says_what_to_do() {
                 "{status}: {told}"
             );
         }
-        bed.server.faults().reset();
+        fixture.server.faults().reset();
     }
 }
 
 #[tokio::test]
 async fn every_call_ends() {
-    let mut bed = Bed::new().await;
-    bed.settings.call_timeout = Duration::from_secs(1);
-    let store = bed.open().await;
+    let mut fixture = Fixture::new().await;
+    fixture.settings.call_timeout = Duration::from_secs(1);
+    let store = fixture.open().await;
     let hang = Fault::Hang {
         executed: true,
         for_ms: 60_000,
     };
-    bed.server.faults().add(Rule::new(hang, When::Always));
+    fixture.server.faults().add(Rule::new(hang, When::Always));
     let told = store.get(&key("p", "a")).await.unwrap_err();
     assert!(matches!(told, Error::Unavailable(_)), "{told}");
     let told = one(&store, perennial_store::Op::Put(draft("p", "a", "1")))
         .await
         .unwrap_err();
     assert!(matches!(told, Error::UnknownOutcome(_)), "{told}");
-    bed.server.faults().reset();
+    fixture.server.faults().reset();
     assert!(store.get(&key("p", "a")).await.unwrap().is_some());
     let hang = Rule::new(hang, When::Always).on([Kind::Metadata]);
-    bed.server.faults().add(hang);
-    let told = error(&bed.account, &bed.settings).await;
+    fixture.server.faults().add(hang);
+    let told = error(&fixture.account, &fixture.settings).await;
     assert!(matches!(told, OpenError::Failed { .. }), "{told}");
 }
 
 #[tokio::test]
 async fn an_account_that_is_not_there_is_unavailable() {
-    let bed = Bed::new().await;
-    let (account, mut settings) = (bed.account.clone(), bed.settings.clone());
+    let fixture = Fixture::new().await;
+    let (account, mut settings) = (fixture.account.clone(), fixture.settings.clone());
     settings.call_timeout = Duration::from_secs(1);
-    drop(bed);
+    drop(fixture);
     let told = error(&account, &settings).await;
     assert!(
         matches!(

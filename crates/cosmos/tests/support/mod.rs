@@ -1,4 +1,4 @@
-//! A server of its own for each test, and a store on it.
+//! A server for each test, and a store on it.
 
 #![allow(dead_code)]
 
@@ -21,23 +21,23 @@ impl Random {
     }
 }
 
-pub struct Bed {
+pub struct Fixture {
     pub server: Server,
     pub account: Account,
     pub settings: Settings,
 }
 
-impl Bed {
+impl Fixture {
     pub async fn new() -> Self {
         Self::with(Options::default()).await
     }
 
-    /// A server set up so, with a container that is ready.
+    /// A server with these options, and a container that is ready.
     pub async fn with(options: Options) -> Self {
-        let bed = Self::bare(options).await;
-        let made = perennial_cosmos::init(&bed.account, Throughput::Serverless, &bed.settings);
+        let fixture = Self::bare(options).await;
+        let made = perennial_cosmos::init(&fixture.account, Throughput::Serverless, &fixture.settings);
         assert_eq!(made.await.unwrap(), Made::Created);
-        bed
+        fixture
     }
 
     /// A server without a container.
@@ -62,7 +62,7 @@ impl Bed {
         url(&self.server)
     }
 
-    /// A client of the account, to look and meddle.
+    /// A client of the account, for direct access.
     pub async fn client(&self) -> CosmosClient {
         let runtime = CosmosRuntime::builder().build().await.unwrap();
         let endpoint = self.server.endpoint().parse().unwrap();

@@ -1,7 +1,7 @@
-//! A clock that somebody puts back by an hour.
+//! A clock that is set back by an hour.
 
+use crate::calls::*;
 use crate::gate::Gate;
-use crate::kit::*;
 use async_trait::async_trait;
 use duroxide::providers::{Provider, TagFilter};
 use perennial_kv::MemoryDisk;
@@ -41,7 +41,7 @@ async fn fresh_on_wrong_clock() -> (Workflows, Arc<Wrong>) {
 }
 
 #[tokio::test]
-async fn waiting_ends_all_the_same() {
+async fn waiting_ends_nevertheless() {
     let (store, clock) = fresh_on_wrong_clock().await;
     let owner = owner_of("a", LEASE);
     let turn = store.fetch_orchestration_item(LEASE, ms(50), None);
@@ -55,7 +55,7 @@ async fn waiting_ends_all_the_same() {
 }
 
 #[tokio::test]
-async fn results_that_settle_are_handed_out_all_the_same() {
+async fn coalesced_results_are_handed_out_nevertheless() {
     let (store, clock) = fresh_on_wrong_clock().await;
     execute(&store, "i", 1, None).await;
     for id in 1..=20 {

@@ -1,6 +1,6 @@
-//! What cannot be handed out stands in nobody's way.
+//! Work that cannot be handed out does not block other work.
 
-use crate::kit::*;
+use crate::calls::*;
 use duroxide::providers::Provider;
 use perennial_kv::MemoryDisk;
 use perennial_store::{Commit, Draft, Error, Key, Op, Partition, RecordId, ScanQuery, Store};
@@ -10,7 +10,7 @@ fn head_of(instance: &str) -> Key {
 }
 
 #[tokio::test]
-async fn a_start_that_waits_and_an_event_before_it_block_nobody() {
+async fn a_delayed_start_and_an_event_before_it_block_no_other_instance() {
     let (store, _) = fresh(Default::default()).await;
     send(&store, start("late")).await;
     let (_, token, _) = turn(&store).await;
@@ -42,9 +42,9 @@ async fn an_event_before_a_start_that_is_delayed_is_delivered_with_it() {
 }
 
 #[tokio::test]
-async fn a_damaged_head_blocks_nobody_whatever_comes_for_it() {
+async fn a_damaged_head_blocks_no_other_instance_whatever_arrives_for_it() {
     let disk = MemoryDisk::default();
-    let (store, gate) = on(&disk, forgetful()).await;
+    let (store, gate) = on(&disk, no_cache()).await;
     execute(&store, "broken", 1, None).await;
     let whole = gate.get(&head_of("broken")).await.unwrap().unwrap();
     let damaged = Draft::new(head_of("broken"), "no head");
@@ -56,12 +56,12 @@ async fn a_damaged_head_blocks_nobody_whatever_comes_for_it() {
     send(&store, start("broken")).await;
     assert!(try_turn(&store).await.is_none());
 
-    // Nothing of it is lost: whoever can read it again has it all.
+    // Nothing is lost: a process that can read it again has it all.
     let mut healed = Draft::new(whole.key, whole.body);
     healed.listing = whole.listing;
     gate.commit(Commit::new(vec![Op::Put(healed)])).await.unwrap();
     store.close().await.unwrap();
-    let (store, _) = on(&disk, forgetful()).await;
+    let (store, _) = on(&disk, no_cache()).await;
     let items = [turn(&store).await.0, turn(&store).await.0];
     let broken = items.iter().find(|item| item.instance == "broken").unwrap();
     assert_eq!(broken.messages.len(), 3);
@@ -82,7 +82,7 @@ async fn a_store_is_closed_even_if_a_queued_record_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn a_dead_store_is_not_asked_again_and_again() {
+async fn a_dead_store_is_not_polled_again_and_again() {
     let disk = MemoryDisk::default();
     let (store, _) = on(&disk, Default::default()).await;
     send(&store, start("i")).await;

@@ -1,4 +1,4 @@
-//! A store that stops at a door until it is told to go on.
+//! A store that stops at chosen points until it is told to go on.
 
 use async_trait::async_trait;
 use perennial_kv::{EngineError, MemoryDisk, MemoryStore, SharedMemory};
@@ -19,7 +19,7 @@ pub enum Door {
     Got,
     /// Before a partition is read.
     Scan,
-    /// Before work is asked for.
+    /// Before a due query.
     Due,
     /// Before a commit.
     Commit,
@@ -29,28 +29,28 @@ pub enum Door {
 
 type Guard = (Door, oneshot::Sender<()>, oneshot::Receiver<Way>);
 
-/// What becomes of a call that stopped.
+/// What happens to a stopped call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     On,
     Lost,
 }
 
-/// A memory store with doors.
+/// A memory store with such points.
 pub struct Gate {
     inner: Arc<dyn Store>,
     guards: Mutex<Vec<Guard>>,
     is_down: AtomicBool,
 }
 
-/// A call that stops, once it comes.
+/// A call that will stop.
 pub struct Stopped {
     came: oneshot::Receiver<()>,
     go: oneshot::Sender<Way>,
 }
 
 impl Stopped {
-    /// Waits until a call stands at the door.
+    /// Waits until a call has stopped.
     pub async fn came(&mut self) {
         (&mut self.came).await.unwrap();
     }
@@ -60,7 +60,7 @@ impl Stopped {
         self.go.send(Way::On).ok();
     }
 
-    /// A commit that stands at the door does not get to the store, and nobody can tell.
+    /// Drops a stopped commit: it does not get to the store, and its outcome is unknown.
     pub fn lose(self) {
         self.go.send(Way::Lost).ok();
     }
@@ -81,7 +81,7 @@ impl Gate {
         Ok(Self::before(Arc::new(inner)))
     }
 
-    /// A store that others use, too.
+    /// A store that other processes use, too.
     pub fn shared(database: &SharedMemory) -> Arc<Self> {
         Self::before(database.open())
     }
@@ -94,12 +94,12 @@ impl Gate {
         })
     }
 
-    /// From now on commits fail, or do not any more.
+    /// Makes commits fail, or succeed again.
     pub fn set_down(&self, is_down: bool) {
         self.is_down.store(is_down, Ordering::Relaxed);
     }
 
-    /// Stops the next call that comes to a door.
+    /// Stops the next call that reaches this point.
     pub fn stop_next(&self, door: Door) -> Stopped {
         let (arrive, came) = oneshot::channel();
         let (go, wait) = oneshot::channel();

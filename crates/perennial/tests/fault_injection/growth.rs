@@ -1,6 +1,6 @@
-//! What is done leaves nothing in memory.
+//! Finished work leaves nothing in memory.
 
-use crate::kit::*;
+use crate::calls::*;
 use duroxide::providers::{Provider, ScheduledActivityIdentifier, TagFilter};
 use perennial_workflow::testing;
 

@@ -1,14 +1,15 @@
-//! Bad luck: futures dropped at the wrong moment, races that two calls win at once, damage, and odd arguments.
+//! Fault injection: futures dropped at the wrong moment, races, damage, and unexpected arguments.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod ahead;
+mod calls;
 mod clock;
 mod damage;
+mod edge_cases;
+mod failed_acks;
 mod gate;
 mod growth;
-mod kit;
-mod odd;
 mod races;
 mod reopening;
 mod shared;
+mod unused_claims;
 mod waiting;

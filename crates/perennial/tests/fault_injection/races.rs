@@ -1,7 +1,7 @@
-//! Two calls at once, and calls that end in the middle.
+//! Concurrent calls, and calls that are dropped half-way.
 
+use crate::calls::*;
 use crate::gate::Door;
-use crate::kit::*;
 use duroxide::EventKind;
 use duroxide::providers::{Provider, ProviderAdmin, PruneOptions, TagFilter};
 use perennial_kv::MemoryDisk;
@@ -9,7 +9,7 @@ use perennial_workflow::testing;
 use std::future::Future;
 use std::time::Duration;
 
-/// Polls a call until it stands at the door, and drops it there.
+/// Polls a call until it has stopped, and drops it there.
 async fn drop_at<T>(call: impl Future<Output = T>, mut door: crate::gate::Stopped) -> crate::gate::Stopped {
     tokio::select! {
         biased;
@@ -20,7 +20,7 @@ async fn drop_at<T>(call: impl Future<Output = T>, mut door: crate::gate::Stoppe
 }
 
 #[tokio::test]
-async fn a_fetch_that_is_dropped_while_it_counts_a_turn_holds_nobody_up() {
+async fn a_fetch_that_is_dropped_while_it_counts_a_turn_blocks_no_other_fetch() {
     let (store, gate) = fresh(Default::default()).await;
     send(&store, start("i")).await;
     let (_, token, _) = turn(&store).await;
@@ -38,7 +38,7 @@ async fn a_fetch_that_is_dropped_while_it_counts_a_turn_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn a_fetch_that_is_dropped_while_it_counts_an_activity_holds_nobody_up() {
+async fn a_fetch_that_is_dropped_while_it_counts_an_activity_blocks_no_other_fetch() {
     let (store, gate) = fresh(Default::default()).await;
     store.enqueue_for_worker(activity("i", 1)).await.unwrap();
     let (_, token, _) = work_as(&store, "a").await.unwrap();
@@ -56,13 +56,13 @@ async fn a_fetch_that_is_dropped_while_it_counts_an_activity_holds_nobody_up() {
 
 #[tokio::test]
 async fn a_fetch_that_is_dropped_gives_the_session_back() {
-    let (store, gate) = fresh(forgetful()).await;
+    let (store, gate) = fresh(no_cache()).await;
     store.enqueue_for_worker(routed("i", 1, Some("s"), None)).await.unwrap();
     drop_at(work_as(&store, "gone"), gate.stop_next(Door::Get)).await;
     let (_, token, attempt) = work_as(&store, "there").await.expect("nobody has the session");
     assert_eq!(attempt, 1);
     store.enqueue_for_worker(routed("i", 2, Some("s"), None)).await.unwrap();
-    // One that has the session already keeps it.
+    // A worker that has the session already keeps it.
     drop_at(work_as(&store, "there"), gate.stop_next(Door::Get)).await;
     assert!(work_as(&store, "other").await.is_none());
     store.ack_work_item(&token, None).await.unwrap();
@@ -71,7 +71,7 @@ async fn a_fetch_that_is_dropped_gives_the_session_back() {
 
 #[tokio::test]
 async fn an_execution_is_read_even_if_another_begins_meanwhile() {
-    let (store, gate) = fresh(forgetful()).await;
+    let (store, gate) = fresh(no_cache()).await;
     execute(&store, "i", 1, None).await;
     let first = store.read("i").await.unwrap();
     let mut passed = gate.stop_next(Door::Get);
@@ -129,7 +129,7 @@ async fn a_message_that_was_deleted_before_it_was_posted_is_gone() {
 
 #[tokio::test]
 async fn totals_are_exact_through_continuation_old_acks_pruning_and_deletion() {
-    let (store, _) = fresh(forgetful()).await;
+    let (store, _) = fresh(no_cache()).await;
     for execution in 1..=3 {
         execute(&store, "i", execution, Some("ContinuedAsNew")).await;
     }
@@ -169,8 +169,8 @@ async fn totals_are_exact_through_continuation_old_acks_pruning_and_deletion() {
 
 #[tokio::test]
 async fn the_result_of_a_cancelled_activity_is_not_put_on_the_board_of_an_instance_that_was_deleted() {
-    // Bodies are read from the store, so that a message that is not there cannot be handed out.
-    let (store, gate) = fresh(forgetful()).await;
+    // Bodies are read from the store, so that a missing message cannot be handed out.
+    let (store, gate) = fresh(no_cache()).await;
     send(&store, start("i")).await;
     let (_, token, _) = turn(&store).await;
     ack(&store, &token, 1, vec![started("i", 1)], vec![activity("i", 2)], None)
@@ -183,7 +183,7 @@ async fn the_result_of_a_cancelled_activity_is_not_put_on_the_board_of_an_instan
         tokio::spawn(async move { store.ack_work_item(&worker, Some(completed("i", 2))).await })
     };
     reply.came().await;
-    // The result is stored, nobody knows of it, and a turn cancels the activity.
+    // The result is stored, the engine does not know it yet, and a turn cancels the activity.
     send(&store, raised("i", "enough")).await;
     let (_, token, _) = turn(&store).await;
     let cancelled = vec![identity("i", 2)];
@@ -204,7 +204,7 @@ async fn the_result_of_a_cancelled_activity_is_not_put_on_the_board_of_an_instan
     }
     got.go();
     soon(ending).await.unwrap().unwrap();
-    // It may have given up meanwhile, and said so.
+    // It may have given up meanwhile, and reported that.
     if soon(deleting).await.unwrap().is_err() {
         store.delete_instance("i", true).await.unwrap();
     }

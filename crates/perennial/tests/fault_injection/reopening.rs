@@ -1,31 +1,27 @@
 //! A store that breaks under running workflows, and is opened again behind the same handle.
 
+use crate::calls::{LEASE, NOW, ack, activity, completed, ms, pause, send, soon, start, started, turn, turn_within};
+use crate::failed_acks::FailedAcks;
 use crate::gate::{Door, Gate};
-use crate::kit::{LEASE, NOW, ack, activity, completed, ms, pause, send, soon, start, started, turn, turn_within};
-use async_trait::async_trait;
-use duroxide::providers::{
-    ExecutionMetadata, Provider, ProviderAdmin, ProviderError, ScheduledActivityIdentifier, TagFilter, WorkItem,
-};
+use duroxide::providers::{Provider, ProviderAdmin, ProviderError, TagFilter, WorkItem};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{OrchestrationStatus, Runtime};
-use duroxide::{ActivityContext, Client, Event, OrchestrationContext, OrchestrationRegistry};
-use perennial_interpose::{Interpose, Interposed};
+use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry};
+use perennial_interpose::Interposed;
 use perennial_kv::MemoryDisk;
 use perennial_store::{Error, Health, Limits, Opener, Store, SystemClock};
 use perennial_workflow::{Settings, Workflows};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use tokio::sync::Notify;
 
 /// A disk that can fail, and the workflows on it.
-pub struct Bed {
+pub struct Fixture {
     disk: MemoryDisk,
     pub workflows: Workflows,
-    /// The doors of every opening.
+    /// The gates of every opening.
     gates: Arc<Mutex<Vec<Arc<Gate>>>>,
 }
 
-impl Bed {
+impl Fixture {
     pub async fn new() -> Self {
         Self::with_limits(perennial_kv::Settings::default().limits).await
     }
@@ -58,12 +54,12 @@ impl Bed {
         Arc::clone(self.gates.lock().unwrap().last().unwrap())
     }
 
-    /// From now on nothing can be written.
+    /// Fills the disk: nothing can be written.
     pub fn fill(&self) {
         self.disk.fail_writes("No space left on device");
     }
 
-    /// There is room again; what was written and not synced is gone.
+    /// Makes room again; what was written and not synced is gone.
     pub fn free(&self) {
         self.disk.crash();
     }
@@ -90,47 +86,47 @@ fn is_dead(outcome: Result<(), ProviderError>) -> bool {
 
 #[tokio::test]
 async fn a_store_that_broke_says_why_and_since_when_until_it_is_opened_again() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let before = SystemClock::shared().now_ms();
-    assert_eq!(bed.workflows.health(), Health::Working);
+    assert_eq!(fixture.workflows.health(), Health::Working);
     let closed = {
-        let workflows = bed.workflows.clone();
+        let workflows = fixture.workflows.clone();
         tokio::spawn(async move { workflows.closed().await })
     };
-    bed.fill();
-    let refused = bed.workflows.enqueue_for_orchestrator(start("a"), None).await;
+    fixture.fill();
+    let refused = fixture.workflows.enqueue_for_orchestrator(start("a"), None).await;
     assert!(refused.is_err_and(|error| error.is_retryable() && error.message.contains("No space left")));
     let Health::Broken(outage) = soon(closed).await.unwrap() else {
         panic!("it broke");
     };
     assert!(outage.why.contains("No space left"), "{outage:?}");
     assert!((before..=before + 60_000).contains(&outage.since_ms), "{outage:?}");
-    assert!(bed.workflows.is_closed() && !bed.workflows.health().is_working());
+    assert!(fixture.workflows.is_closed() && !fixture.workflows.health().is_working());
 
-    bed.free();
-    soon(bed.workflows.reopen()).await.unwrap();
-    assert!(!bed.workflows.is_closed() && bed.workflows.health().is_working());
-    send(&bed.workflows, start("a")).await;
-    bed.workflows.close().await.unwrap();
-    assert_eq!(bed.workflows.closed().await, Health::Closed);
+    fixture.free();
+    soon(fixture.workflows.reopen()).await.unwrap();
+    assert!(!fixture.workflows.is_closed() && fixture.workflows.health().is_working());
+    send(&fixture.workflows, start("a")).await;
+    fixture.workflows.close().await.unwrap();
+    assert_eq!(fixture.workflows.closed().await, Health::Closed);
 }
 
 #[tokio::test]
 async fn tokens_from_before_are_dead_and_the_work_is_handed_out_again() {
-    let bed = Bed::new().await;
-    let worker = bed.at_work("a").await;
-    send(&bed.workflows, start("b")).await;
-    let (_, dispatcher, _) = turn(&bed.workflows).await;
-    bed.fill();
-    let lost = bed.workflows.ack_work_item(&worker, Some(completed("a", 2))).await;
+    let fixture = Fixture::new().await;
+    let worker = fixture.at_work("a").await;
+    send(&fixture.workflows, start("b")).await;
+    let (_, dispatcher, _) = turn(&fixture.workflows).await;
+    fixture.fill();
+    let lost = fixture.workflows.ack_work_item(&worker, Some(completed("a", 2))).await;
     assert!(lost.is_err_and(|error| error.is_retryable()));
-    bed.free();
+    fixture.free();
 
     // An activity is handed out again, on the store that was opened again for this fetch.
-    let (item, again, attempts) = bed.work().await;
+    let (item, again, attempts) = fixture.work().await;
     assert!(matches!(item, WorkItem::ActivityExecute { .. }));
     assert_eq!(attempts, 2, "it was handed out before the store broke");
-    let store = &bed.workflows;
+    let store = &fixture.workflows;
     assert!(is_dead(store.ack_work_item(&worker, Some(completed("a", 2))).await));
     assert!(is_dead(store.renew_work_item_lock(&worker, LEASE).await));
     assert!(is_dead(store.abandon_work_item(&worker, None, false).await));
@@ -162,43 +158,49 @@ async fn tokens_from_before_are_dead_and_the_work_is_handed_out_again() {
 
 #[tokio::test]
 async fn a_commit_that_was_on_its_way_when_the_store_broke_never_arrives() {
-    let bed = Bed::new().await;
-    send(&bed.workflows, start("a")).await;
-    let (_, token, _) = turn(&bed.workflows).await;
-    let mut late = bed.gate().stop_next(Door::Commit);
+    let fixture = Fixture::new().await;
+    send(&fixture.workflows, start("a")).await;
+    let (_, token, _) = turn(&fixture.workflows).await;
+    let mut late = fixture.gate().stop_next(Door::Commit);
     let acking = {
-        let workflows = bed.workflows.clone();
+        let workflows = fixture.workflows.clone();
         let token = token.clone();
         tokio::spawn(async move { ack(&workflows, &token, 1, vec![started("a", 1)], Vec::new(), None).await })
     };
     late.came().await;
-    bed.fill();
-    assert!(bed.workflows.enqueue_for_orchestrator(start("b"), None).await.is_err());
-    bed.free();
-    let (item, again, _) = turn_within(&bed.workflows, ms(5_000)).await.unwrap();
+    fixture.fill();
+    assert!(
+        fixture
+            .workflows
+            .enqueue_for_orchestrator(start("b"), None)
+            .await
+            .is_err()
+    );
+    fixture.free();
+    let (item, again, _) = turn_within(&fixture.workflows, ms(5_000)).await.unwrap();
     assert_eq!(item.instance, "a");
     late.go();
     assert!(soon(acking).await.unwrap().is_err());
     assert!(
-        bed.workflows.read("a").await.unwrap().is_empty(),
+        fixture.workflows.read("a").await.unwrap().is_empty(),
         "it wrote after the store was opened again"
     );
-    ack(&bed.workflows, &again, 1, vec![started("a", 1)], Vec::new(), None)
+    ack(&fixture.workflows, &again, 1, vec![started("a", 1)], Vec::new(), None)
         .await
         .unwrap();
-    assert_eq!(bed.workflows.read("a").await.unwrap().len(), 1);
+    assert_eq!(fixture.workflows.read("a").await.unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn a_large_turn_that_the_break_cut_in_two_is_finished_by_the_next_engine_alone() {
     // A turn with 300 activities takes several commits.
-    let bed = Bed::with_limits(perennial_kv::Settings::CLOUD_LIMITS).await;
-    send(&bed.workflows, start("a")).await;
-    let (_, token, _) = turn(&bed.workflows).await;
-    let gate = bed.gate();
+    let fixture = Fixture::with_limits(perennial_kv::Settings::CLOUD_LIMITS).await;
+    send(&fixture.workflows, start("a")).await;
+    let (_, token, _) = turn(&fixture.workflows).await;
+    let gate = fixture.gate();
     let mut first = gate.stop_next(Door::Reply);
     let acking = {
-        let workflows = bed.workflows.clone();
+        let workflows = fixture.workflows.clone();
         let work = (2..302).map(|id| activity("a", id)).collect();
         tokio::spawn(async move { ack(&workflows, &token, 1, vec![started("a", 1)], work, None).await })
     };
@@ -206,119 +208,87 @@ async fn a_large_turn_that_the_break_cut_in_two_is_finished_by_the_next_engine_a
     let mut second = gate.stop_next(Door::Commit);
     first.go();
     second.came().await;
-    bed.fill();
-    assert!(bed.workflows.enqueue_for_orchestrator(start("b"), None).await.is_err());
-    bed.free();
-    soon(bed.workflows.reopen()).await.unwrap();
+    fixture.fill();
+    assert!(
+        fixture
+            .workflows
+            .enqueue_for_orchestrator(start("b"), None)
+            .await
+            .is_err()
+    );
+    fixture.free();
+    soon(fixture.workflows.reopen()).await.unwrap();
     second.go();
-    // The turn was durable with its first commit, whatever its caller is told.
+    // The turn was durable with its first commit, whatever its caller gets.
     soon(acking).await.unwrap().ok();
-    assert_eq!(bed.workflows.read("a").await.unwrap().len(), 1);
-    let depths = bed.workflows.get_queue_depths().await.unwrap();
+    assert_eq!(fixture.workflows.read("a").await.unwrap().len(), 1);
+    let depths = fixture.workflows.get_queue_depths().await.unwrap();
     assert_eq!((depths.worker_queue, depths.orchestrator_queue), (300, 0));
 }
 
 #[tokio::test]
 async fn a_fetch_that_waits_goes_on_with_the_next_engine() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let fetching = {
-        let workflows = bed.workflows.clone();
+        let workflows = fixture.workflows.clone();
         tokio::spawn(async move { turn_within(&workflows, ms(30_000)).await })
     };
-    bed.fill();
+    fixture.fill();
     assert!(
-        bed.workflows
+        fixture
+            .workflows
             .enqueue_for_orchestrator(start("lost"), None)
             .await
             .is_err()
     );
-    bed.free();
-    soon(bed.workflows.reopen()).await.unwrap();
-    send(&bed.workflows, start("a")).await;
+    fixture.free();
+    soon(fixture.workflows.reopen()).await.unwrap();
+    send(&fixture.workflows, start("a")).await;
     let (item, ..) = soon(fetching).await.unwrap().unwrap();
     assert_eq!(item.instance, "a");
 }
 
 #[tokio::test]
 async fn a_fetch_without_a_store_finds_nothing_and_one_that_does_not_wait_says_why() {
-    let bed = Bed::new().await;
-    bed.fill();
-    assert!(bed.workflows.enqueue_for_orchestrator(start("a"), None).await.is_err());
-    assert!(turn_within(&bed.workflows, ms(300)).await.is_none());
-    let refused = bed.workflows.fetch_orchestration_item(LEASE, NOW, None).await;
+    let fixture = Fixture::new().await;
+    fixture.fill();
+    assert!(
+        fixture
+            .workflows
+            .enqueue_for_orchestrator(start("a"), None)
+            .await
+            .is_err()
+    );
+    assert!(turn_within(&fixture.workflows, ms(300)).await.is_none());
+    let refused = fixture.workflows.fetch_orchestration_item(LEASE, NOW, None).await;
     assert!(refused.is_err_and(|error| error.is_retryable() && error.message.contains("No space left")));
 }
 
 #[tokio::test]
 async fn a_store_that_was_closed_is_not_opened_again() {
-    let bed = Bed::new().await;
-    bed.fill();
-    assert!(bed.workflows.enqueue_for_orchestrator(start("a"), None).await.is_err());
-    assert!(bed.workflows.close().await.is_err(), "what was not written down is not");
-    bed.free();
-    assert!(bed.workflows.enqueue_for_orchestrator(start("a"), None).await.is_err());
-    assert!(bed.workflows.reopen().await.is_err());
-    assert_eq!(bed.gates.lock().unwrap().len(), 1);
-}
-
-/// Fills the disk under an acknowledgement of a turn, and counts those that fail.
-struct FailedAcks {
-    inner: Workflows,
-    disk: MemoryDisk,
-    before_full: AtomicUsize,
-    count: AtomicUsize,
-    changed: Notify,
-}
-
-#[async_trait]
-impl Interpose for FailedAcks {
-    fn inner(&self) -> &dyn Provider {
-        &self.inner
-    }
-
-    async fn ack_orchestration_item(
-        &self,
-        lock_token: &str,
-        execution_id: u64,
-        history_delta: Vec<Event>,
-        worker_items: Vec<WorkItem>,
-        orchestrator_items: Vec<WorkItem>,
-        metadata: ExecutionMetadata,
-        cancelled_activities: Vec<ScheduledActivityIdentifier>,
-    ) -> Result<(), ProviderError> {
-        if self.before_full.fetch_sub(1, Ordering::SeqCst) == 0 {
-            self.disk.fail_writes("No space left on device");
-        }
-        let outcome = self
-            .inner
-            .ack_orchestration_item(
-                lock_token,
-                execution_id,
-                history_delta,
-                worker_items,
-                orchestrator_items,
-                metadata,
-                cancelled_activities,
-            )
-            .await;
-        if outcome.is_err() {
-            self.count.fetch_add(1, Ordering::SeqCst);
-            self.changed.notify_waiters();
-        }
-        outcome
-    }
-}
-
-impl FailedAcks {
-    async fn reach(&self, count: usize) {
-        loop {
-            let changed = self.changed.notified();
-            if self.count.load(Ordering::SeqCst) >= count {
-                return;
-            }
-            changed.await;
-        }
-    }
+    let fixture = Fixture::new().await;
+    fixture.fill();
+    assert!(
+        fixture
+            .workflows
+            .enqueue_for_orchestrator(start("a"), None)
+            .await
+            .is_err()
+    );
+    assert!(
+        fixture.workflows.close().await.is_err(),
+        "unwritten commits are reported as lost"
+    );
+    fixture.free();
+    assert!(
+        fixture
+            .workflows
+            .enqueue_for_orchestrator(start("a"), None)
+            .await
+            .is_err()
+    );
+    assert!(fixture.workflows.reopen().await.is_err());
+    assert_eq!(fixture.gates.lock().unwrap().len(), 1);
 }
 
 /// The runtime tries a turn's ack six times, then records the workflow as failed with six more tries.
@@ -326,14 +296,9 @@ const TRIES: usize = 6;
 
 async fn outage_until(failed_acks: usize) {
     const WORKFLOWS: usize = 8;
-    let bed = Bed::new().await;
-    let store = Arc::new(Interposed::new(FailedAcks {
-        inner: bed.workflows.clone(),
-        disk: bed.disk.clone(),
-        before_full: AtomicUsize::new(20),
-        count: AtomicUsize::new(0),
-        changed: Notify::new(),
-    }));
+    let fixture = Fixture::new().await;
+    let failing = FailedAcks::after(20, fixture.workflows.clone(), fixture.disk.clone());
+    let store = Arc::new(Interposed::new(failing));
     let step = |_: ActivityContext, input: String| async move { Ok(input) };
     let flow = |ctx: OrchestrationContext, name: String| async move {
         for number in 0..6 {
@@ -348,7 +313,7 @@ async fn outage_until(failed_acks: usize) {
     let client = Client::new(provider);
     for number in 0..WORKFLOWS {
         let id = format!("flow-{number}");
-        // A start that is not known to have happened is made again; the runtime takes only one.
+        // A start with an unknown outcome is repeated; the runtime takes only one.
         while client
             .start_orchestration(&id, "Flow", number.to_string())
             .await
@@ -358,7 +323,7 @@ async fn outage_until(failed_acks: usize) {
         }
     }
     soon(store.reach(failed_acks)).await;
-    bed.free();
+    fixture.free();
     for number in 0..WORKFLOWS {
         let ended = client
             .wait_for_orchestration(&format!("flow-{number}"), ms(60_000))
@@ -367,7 +332,7 @@ async fn outage_until(failed_acks: usize) {
             OrchestrationStatus::Completed { output, .. } => assert_eq!(output, number.to_string()),
             other => panic!("flow-{number} is {other:?}"),
         }
-        let history = bed.workflows.read(&format!("flow-{number}")).await.unwrap();
+        let history = fixture.workflows.read(&format!("flow-{number}")).await.unwrap();
         let mut ids: Vec<u64> = history.iter().map(|event| event.event_id).collect();
         ids.dedup();
         assert_eq!(ids.len(), history.len());
@@ -378,12 +343,12 @@ async fn outage_until(failed_acks: usize) {
         );
     }
     runtime.shutdown(None).await;
-    bed.workflows.close().await.unwrap();
+    fixture.workflows.close().await.unwrap();
 }
 
 #[tokio::test]
 async fn no_workflow_fails_because_its_store_was_away() {
-    // At each of the runtime's tries the store may be back.
+    // The store may be back at each of the runtime's attempts.
     for failed_acks in [1, 2, TRIES - 1, TRIES, TRIES + 1, 2 * TRIES] {
         outage_until(failed_acks).await;
     }
@@ -391,18 +356,19 @@ async fn no_workflow_fails_because_its_store_was_away() {
 
 #[tokio::test]
 async fn a_store_that_breaks_again_and_again_is_opened_again_each_time() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     for round in 0..5 {
-        bed.fill();
+        fixture.fill();
         assert!(
-            bed.workflows
+            fixture
+                .workflows
                 .enqueue_for_orchestrator(start("lost"), None)
                 .await
                 .is_err()
         );
-        bed.free();
+        fixture.free();
         let instance = format!("a-{round}");
-        while bed
+        while fixture
             .workflows
             .enqueue_for_orchestrator(start(&instance), None)
             .await
@@ -411,5 +377,8 @@ async fn a_store_that_breaks_again_and_again_is_opened_again_each_time() {
             pause(ms(10)).await;
         }
     }
-    assert_eq!(bed.workflows.get_queue_depths().await.unwrap().orchestrator_queue, 5);
+    assert_eq!(
+        fixture.workflows.get_queue_depths().await.unwrap().orchestrator_queue,
+        5
+    );
 }

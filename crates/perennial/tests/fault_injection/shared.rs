@@ -1,7 +1,7 @@
-//! Several processes on one store, and one of them has bad luck.
+//! Several processes on one store, and a fault in one of them.
 
+use crate::calls::*;
 use crate::gate::{Door, Gate};
-use crate::kit::*;
 use duroxide::providers::{Provider, TagFilter};
 use perennial_kv::SharedMemory;
 use perennial_store::{Commit, Draft, Key, Op, Partition, RecordId, Store};
@@ -9,7 +9,7 @@ use perennial_workflow::{Settings, Workflows, testing};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longer than it takes until another process may take over what was held for `lock`.
+/// Longer than it takes until another process may take over what was leased for `lock`.
 fn after(lock: Duration) -> Duration {
     lock + ms(1_100)
 }
@@ -24,7 +24,7 @@ pub async fn process(database: &SharedMemory, settings: Settings) -> (Arc<Workfl
     (Arc::new(Workflows::open(store, settings).await.unwrap()), gate)
 }
 
-/// What an instance has in the store, without its history.
+/// The records of an instance, without its history.
 fn records(database: &SharedMemory, instance: &str) -> Vec<String> {
     let partition = format!("wf:{instance}");
     let keys = database.disk().keys().into_iter();
@@ -33,7 +33,7 @@ fn records(database: &SharedMemory, instance: &str) -> Vec<String> {
     kinds.filter(|kind| !matches!(kind.as_str(), "page" | "exec")).collect()
 }
 
-/// The turn that a start makes which comes while a dispatcher waits.
+/// The turn of a start that arrives while a dispatcher waits.
 async fn started_here(store: &Arc<Workflows>, instance: &str, lock: Duration) -> Turn {
     let waiting = tokio::spawn({
         let store = Arc::clone(store);
@@ -84,7 +84,7 @@ async fn a_message_in_the_head_outlives_its_process() {
 }
 
 #[tokio::test]
-async fn a_damaged_head_with_a_message_in_it_blocks_nobody() {
+async fn a_damaged_head_with_an_inline_message_blocks_no_other_instance() {
     let database = database();
     let (here, gate) = process(&database, Settings::default()).await;
     let lock = ms(300);
@@ -128,7 +128,7 @@ async fn a_message_in_the_head_is_given_back_now_and_for_later() {
 }
 
 #[tokio::test]
-async fn a_process_that_leaves_gives_back_what_it_has_not_handed_out() {
+async fn a_process_that_leaves_releases_what_it_has_not_handed_out() {
     let database = database();
     let (here, _) = process(&database, Settings::default()).await;
     let waiting = tokio::spawn({
@@ -136,7 +136,7 @@ async fn a_process_that_leaves_gives_back_what_it_has_not_handed_out() {
         async move { here.fetch_orchestration_item(LEASE, ms(300), None).await }
     });
     pause(ms(100)).await;
-    // One dispatcher waits, and both starts come with a claim for it.
+    // One dispatcher waits, and both starts arrive with a claim for it.
     let (one, other) = (start("i"), start("j"));
     tokio::join!(send(&*here, one), send(&*here, other));
     let (taken, token, _) = soon(waiting).await.unwrap().unwrap().unwrap();
@@ -161,14 +161,14 @@ async fn a_process_that_leaves_gives_back_what_it_has_not_handed_out() {
 #[tokio::test]
 async fn a_fetch_whose_lease_ran_out_does_not_disturb_the_one_that_came_after() {
     let database = database();
-    let (here, gate) = process(&database, forgetful()).await;
+    let (here, gate) = process(&database, no_cache()).await;
     let (there, _) = process(&database, Settings::default()).await;
     let (_, token, _) = started_here(&there, "i", LEASE).await;
     ack(&*there, &token, 1, vec![started("i", 1)], vec![], None)
         .await
         .unwrap();
     send(&*there, raised("i", "x")).await;
-    // The head is read, and the answer takes longer than the lease.
+    // The head is read, and the reply takes longer than the lease.
     let lock = ms(300);
     let mut door = gate.stop_next(Door::Get);
     let slow = tokio::spawn({
@@ -225,7 +225,7 @@ async fn what_another_process_finished_and_claimed_counts_as_handed_out() {
 }
 
 #[tokio::test]
-async fn a_message_that_others_took_out_of_the_head_is_not_handed_out_again() {
+async fn a_message_that_another_process_took_out_of_the_head_is_not_handed_out_again() {
     let database = database();
     let (here, gate) = process(&database, Settings::default()).await;
     let (there, _) = process(&database, Settings::default()).await;
@@ -236,21 +236,21 @@ async fn a_message_that_others_took_out_of_the_head_is_not_handed_out_again() {
     };
     let waiting = fetch(lock, ms(2_500));
     pause(ms(100)).await;
-    // The start is stored with its claim, and the answer comes when others have done it.
+    // The start is stored with its claim, and the reply comes after another process has done the work.
     let mut door = gate.stop_next(Door::Reply);
     let sent = tokio::spawn({
         let here = Arc::clone(&here);
         async move { send(&*here, start("i")).await }
     });
     soon(door.came()).await;
-    // Nor is it heard of in another way.
+    // Nor does a poll return it.
     let due = gate.stop_next(Door::Due);
     pause(after(lock)).await;
     let (_, token, _) = next_turn(&there).await;
     ack(&*there, &token, 1, vec![started("i", 1)], vec![], None)
         .await
         .unwrap();
-    // The claim is made again, and runs out while the messages are read.
+    // The claim is repeated, and its lease ends while the messages are read.
     let mut scan = gate.stop_next(Door::Scan);
     let mut late = gate.stop_next(Door::Scan);
     door.go();
@@ -266,7 +266,7 @@ async fn a_message_that_others_took_out_of_the_head_is_not_handed_out_again() {
     assert!(soon(waiting).await.unwrap().unwrap().is_none());
 }
 
-/// The next execution starts with a message that comes behind one of another process: it is not left behind.
+/// The next execution starts with a message that arrives behind one of another process: it is not left behind.
 #[tokio::test]
 async fn what_waits_for_an_execution_comes_with_its_start() {
     let database = database();
@@ -276,7 +276,7 @@ async fn what_waits_for_an_execution_comes_with_its_start() {
     send(&*here, queued("i", "b")).await;
     pause(ms(5)).await;
     send(&*there, queued("i", "c")).await;
-    // It is heard of while the turn is under way.
+    // A poll returns it while the turn is under way.
     assert!(turn_within(&*here, ms(300)).await.is_none());
     let next = vec![continued("i")];
     let events = vec![started("i", 1)];
@@ -287,8 +287,8 @@ async fn what_waits_for_an_execution_comes_with_its_start() {
     assert_eq!(item.messages, expected);
 }
 
-/// The claim of one process is lost, and another one takes the same message out of the same head: its record is the same,
-/// under the same key, and is no evidence of a claim.
+/// The claim of one process is lost, and another process takes the same message out of the same head: its record is the
+/// same, under the same key, and is no evidence of a claim.
 #[tokio::test]
 async fn a_claim_that_was_lost_is_not_proven_by_the_message_that_another_process_took_out_of_the_head() {
     let database = database();
@@ -303,7 +303,7 @@ async fn a_claim_that_was_lost_is_not_proven_by_the_message_that_another_process
         async move { here.fetch_orchestration_item(LEASE, ms(4_000), None).await }
     });
     pause(ms(100)).await;
-    // It does not hear of the message in the head, but has one of its own for the instance.
+    // No poll returns the message in the head, but it has one of its own for the instance.
     let due = gate.stop_next(Door::Due);
     pause(after(lock)).await;
     let (sent, mut claim) = (gate.stop_next(Door::Commit), gate.stop_next(Door::Commit));

@@ -1,8 +1,8 @@
 //! Waiting for a workflow to end: woken by the commit, never early, and across a store that breaks.
 
+use crate::calls::{NOW, ack, fresh, ms, pause, send, soon, start, started, turn};
 use crate::gate::{Door, Gate};
-use crate::kit::{NOW, ack, fresh, ms, pause, send, soon, start, started, turn};
-use crate::reopening::Bed;
+use crate::reopening::Fixture;
 use async_trait::async_trait;
 use duroxide::providers::Provider;
 use duroxide::runtime::OrchestrationStatus;
@@ -131,15 +131,21 @@ async fn another_process_that_ends_it_is_noticed_on_a_shared_store() {
 
 #[tokio::test]
 async fn it_goes_on_when_the_store_broke_and_was_opened_again() {
-    let bed = Bed::new().await;
-    send(&bed.workflows, start("a")).await;
-    let wait = waiting(&bed.workflows, "a");
-    bed.fill();
-    assert!(bed.workflows.enqueue_for_orchestrator(start("b"), None).await.is_err());
+    let fixture = Fixture::new().await;
+    send(&fixture.workflows, start("a")).await;
+    let wait = waiting(&fixture.workflows, "a");
+    fixture.fill();
+    assert!(
+        fixture
+            .workflows
+            .enqueue_for_orchestrator(start("b"), None)
+            .await
+            .is_err()
+    );
     pause(ms(50)).await;
-    bed.free();
-    soon(bed.workflows.reopen()).await.unwrap();
-    end(&bed.workflows, "a").await;
+    fixture.free();
+    soon(fixture.workflows.reopen()).await.unwrap();
+    end(&fixture.workflows, "a").await;
     assert!(is_done(&soon(wait).await.unwrap().unwrap()));
 }
 

@@ -1,10 +1,10 @@
-//! What messages between instances cost, counted.
+//! The cost of messages between instances, counted.
 
-use crate::kit::*;
+use crate::turns::*;
 use crate::world::World;
 use duroxide::providers::{OrchestrationItem, Provider};
 
-/// A parent starts a child, which answers and ends; then the parent ends.
+/// A parent starts a child, which replies and ends; then the parent ends.
 fn parent_and_child(item: &OrchestrationItem) -> Reply {
     let messages = match item.instance.as_str() {
         "parent" if item.history.is_empty() => vec![start("child")],
@@ -30,7 +30,8 @@ async fn a_child_takes_seven_commits() {
     world.store.expect(None);
     let before = world.store.calls();
     assert!(world.tell(parent_and_child).await.is_ok());
-    // Every commit of this store asks twice whether it is alive; the child is looked for once, as nobody knows of it.
+    // Every commit of this store checks twice whether it is alive; the child is looked up once, as the engine does not
+    // know it.
     assert_eq!((world.store.commits(), world.store.calls() - before), (7, 7 * 2 + 1));
 }
 

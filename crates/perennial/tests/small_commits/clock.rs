@@ -1,4 +1,4 @@
-//! Time that jumps when everybody waits.
+//! Time that jumps when every task waits.
 
 use async_trait::async_trait;
 use perennial_store::Clock;

@@ -1,7 +1,7 @@
 //! Mailboxes that hold more than a turn can take.
 
-use crate::kit::*;
 use crate::store::{FAULTS, Fault};
+use crate::turns::*;
 use crate::world::World;
 use duroxide::providers::{OrchestrationItem, Provider};
 
@@ -20,7 +20,7 @@ async fn with(fault: Option<(usize, Fault)>, messages: Vec<duroxide::providers::
     world.histories(&["i"]).await.remove("i").unwrap()
 }
 
-/// What waits for an instance comes in turns of as much as a commit can take, in order.
+/// The messages of an instance come in turns of as many as a commit can take, in order.
 #[tokio::test(start_paused = true)]
 async fn a_full_mailbox_is_emptied_in_order() {
     let messages = || std::iter::once(start("i")).chain((0..250).map(|n| raised("i", &format!("{n:03}"))));
@@ -37,7 +37,7 @@ async fn a_full_mailbox_is_emptied_in_order() {
     }
 }
 
-/// A start is not kept from an instance by all that came before it.
+/// A start is found behind everything that arrived before it.
 #[tokio::test(start_paused = true)]
 async fn a_start_behind_a_crowd_is_found() {
     let messages = (0..250).map(|n| raised("i", &format!("{n:03}"))).chain([start("i")]);

@@ -1,7 +1,7 @@
 //! Deletions that are larger than a commit happen as a whole or not at all.
 
-use crate::kit::*;
 use crate::store::{FAULTS, Fault};
+use crate::turns::*;
 use crate::world::World;
 use duroxide::providers::{OrchestrationItem, Provider, ProviderAdmin};
 use perennial_kv::Table;
@@ -26,7 +26,7 @@ fn ids() -> Vec<String> {
     IDS.iter().map(|id| (*id).to_owned()).collect()
 }
 
-/// All or none is there, and of none nothing is left.
+/// Checks that all or none is there, and that nothing is left of none.
 async fn judge(world: &World) -> Result<bool, String> {
     let mut listed = world.workflows.list_instances().await.unwrap();
     listed.sort_unstable();
@@ -36,7 +36,7 @@ async fn judge(world: &World) -> Result<bool, String> {
             let values = world.workflows.get_kv_all_values(id).await.unwrap();
             let history = world.workflows.read(id).await.unwrap();
             if (values.len(), history.len()) != (130, 131) {
-                return Err(format!("of {id} some is gone"));
+                return Err(format!("{id} is partly gone"));
             }
         }
         let total = (metrics.total_instances, metrics.total_executions, metrics.total_events);
@@ -72,7 +72,7 @@ async fn with_family() -> World {
     world
 }
 
-/// Deletes a family with something going wrong.
+/// Deletes a family while a commit fails.
 pub async fn try_with(fault: Option<(usize, Fault)>) -> (usize, Result<(), String>) {
     let mut world = with_family().await;
     world.meet(fault).await;
@@ -90,13 +90,13 @@ pub async fn try_with(fault: Option<(usize, Fault)>) -> (usize, Result<(), Strin
         }
         let there = judge(&world).await?;
         if there && deleted {
-            return Err("what was deleted is there".to_owned());
+            return Err("a deleted instance is there".to_owned());
         }
         if there {
             let again = world.workflows.delete_instances_atomic(&ids(), false).await;
             again.map_err(|why| why.to_string())?;
             if judge(&world).await? {
-                return Err("what was deleted is there".to_owned());
+                return Err("a deleted instance is there".to_owned());
             }
         }
         // The names are free again.
@@ -108,7 +108,7 @@ pub async fn try_with(fault: Option<(usize, Fault)>) -> (usize, Result<(), Strin
         world.tell(family).await.map_err(|_| "died".to_owned())?;
         match judge(&world).await? {
             true => Ok(()),
-            false => Err("what was born again is gone".to_owned()),
+            false => Err("the recreated instance is gone".to_owned()),
         }
     };
     (commits, verdict.await)
@@ -142,7 +142,7 @@ async fn a_deletion_that_is_refused_leaves_everything_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_deletion_tells_what_it_took() {
+async fn a_large_deletion_reports_what_it_deleted() {
     let world = with_family().await;
     let taken = world.workflows.delete_instances_atomic(&ids(), false).await.unwrap();
     assert_eq!(

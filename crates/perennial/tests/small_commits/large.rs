@@ -1,7 +1,7 @@
 //! Turns that are larger than a commit happen as a whole or not at all.
 
-use crate::kit::*;
 use crate::store::{FAULTS, Fault};
+use crate::turns::*;
 use crate::world::World;
 use duroxide::EventKind;
 use duroxide::providers::{OrchestrationItem, Provider, ProviderAdmin};
@@ -63,7 +63,7 @@ async fn judge(world: &World) -> Result<(), String> {
     }
 }
 
-/// Tells the story with something going wrong.
+/// Runs the story while a commit fails.
 pub async fn try_with(fault: Option<(usize, Fault)>) -> (usize, Result<(), String>) {
     let mut world = World::new().await;
     world
@@ -95,9 +95,9 @@ async fn a_large_turn_happens_once_whatever_commit_goes_wrong() {
     }
 }
 
-/// A turn that is durable is seen as a whole by who reads, though the rest of it is not stored yet.
+/// A durable turn is visible as a whole, although the rest of it is not stored yet.
 #[tokio::test(start_paused = true)]
-async fn who_reads_a_turn_that_is_pending_sees_all_of_it() {
+async fn a_reader_of_a_pending_turn_sees_all_of_it() {
     for at in 2..4 {
         let mut world = World::new().await;
         world
@@ -129,7 +129,7 @@ async fn who_reads_a_turn_that_is_pending_sees_all_of_it() {
             .await
             .expect("the turn is durable, so it is acknowledged");
         let read = loop {
-            // The store is out for a while.
+            // The store is unavailable for a while.
             if let Ok(read) = world.workflows.read("root").await {
                 break read;
             }

@@ -1,12 +1,12 @@
 //! Messages between instances arrive exactly once and in order, whatever happens.
 
-use crate::kit::*;
 use crate::store::{FAULTS, Fault};
+use crate::turns::*;
 use crate::world::World;
 use duroxide::providers::{OrchestrationItem, Provider};
 use std::collections::BTreeMap;
 
-/// The root starts two others and talks to them; they answer; it ends when both have.
+/// The root starts two others and sends them messages; they reply; it ends when both have.
 pub fn conversation(item: &OrchestrationItem) -> Reply {
     let mut known = consumed(&item.history);
     let told: Vec<String> = item.messages.iter().map(told).collect();
@@ -45,7 +45,7 @@ pub fn conversation(item: &OrchestrationItem) -> Reply {
     reply
 }
 
-/// Whether everybody heard what was said to them, once and in order.
+/// Whether every instance received its messages, once and in order.
 fn judge(heard: &BTreeMap<String, Vec<String>>) -> Result<(), String> {
     let of = |instance: &str| heard.get(instance).cloned().unwrap_or_default();
     let mut root = of("root");
@@ -61,7 +61,7 @@ fn judge(heard: &BTreeMap<String, Vec<String>>) -> Result<(), String> {
     }
 }
 
-/// Tells the story with something going wrong, and says what became of it; `None` if the story was over before.
+/// Runs the story while a commit fails, and returns the result; `None` if the story was over before.
 pub async fn try_with(fault: Option<(usize, Fault)>) -> (usize, Result<(), String>) {
     let mut world = World::new().await;
     world
@@ -94,7 +94,7 @@ async fn messages_arrive_once_and_in_order_whatever_commit_goes_wrong() {
     }
 }
 
-/// Who is killed twice: in the middle of the story, and again while the next process cleans up.
+/// The process is killed twice: in the middle of the story, and again while the next process cleans up.
 #[tokio::test(start_paused = true)]
 async fn messages_arrive_once_though_the_next_process_dies_too() {
     let (commits, _) = try_with(None).await;

@@ -1,7 +1,7 @@
 //! An execution with more pages than a commit holds is pruned, in the end, whatever happens.
 
-use crate::kit::*;
 use crate::store::{FAULTS, Fault};
+use crate::turns::*;
 use crate::world::World;
 use duroxide::providers::{Provider, ProviderAdmin, PruneOptions};
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! Who has nothing to do makes no call.
+//! An engine without work makes no call.
 
-use crate::kit::*;
 use crate::messages::conversation;
 use crate::store::Fault;
+use crate::turns::*;
 use crate::world::World;
 use duroxide::providers::Provider;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A store with small commits, one of which goes wrong.
+//! A store with small commits, one of which fails.
 
 use async_trait::async_trait;
 use perennial_kv::{MemoryDisk, MemoryStore, Settings};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What goes wrong.
+/// How a commit fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The process dies before the commit takes effect.
@@ -21,9 +21,9 @@ pub enum Fault {
     DieAfter,
     /// The commit takes effect and its reply is lost.
     LostReply,
-    /// The commit takes effect and is never answered; the rest goes on.
+    /// The commit takes effect and never returns; the rest goes on.
     Hang,
-    /// The store cannot be reached for longer than anybody is patient.
+    /// The store cannot be reached for longer than any caller retries.
     Outage,
 }
 
@@ -38,8 +38,8 @@ pub const FAULTS: [Fault; 5] = [
 
 const OUTAGE: Duration = Duration::from_secs(12);
 
-/// A memory store with the limits of a cloud database, on which one commit goes wrong.
-pub struct Mortal {
+/// A memory store with the limits of a cloud database, on which one commit fails.
+pub struct FailingStore {
     inner: MemoryStore,
     fault: Mutex<Option<(usize, Fault)>>,
     commits: AtomicUsize,
@@ -48,8 +48,8 @@ pub struct Mortal {
     out_until: Mutex<Option<Instant>>,
 }
 
-impl Mortal {
-    /// Opens what is on a disk.
+impl FailingStore {
+    /// Opens the store on a disk.
     pub fn open(disk: &MemoryDisk) -> Arc<Self> {
         let limits = Limits {
             bytes_per_commit: usize::MAX,
@@ -67,7 +67,7 @@ impl Mortal {
         })
     }
 
-    /// From now on the commit with this number goes wrong.
+    /// Makes the commit with this number fail, counted from now.
     pub fn expect(&self, fault: Option<(usize, Fault)>) {
         self.commits.store(0, SeqCst);
         *self.fault.lock().unwrap() = fault;
@@ -77,7 +77,7 @@ impl Mortal {
         *self.fault.lock().unwrap()
     }
 
-    /// How many commits were asked for since.
+    /// How many commits were requested since.
     pub fn commits(&self) -> usize {
         self.commits.load(SeqCst)
     }
@@ -92,7 +92,7 @@ impl Mortal {
         self.dead.load(SeqCst)
     }
 
-    /// Whether a commit was never answered.
+    /// Whether a commit never returned.
     pub fn hung(&self) -> bool {
         self.fault()
             .is_some_and(|(at, fault)| fault == Fault::Hang && at < self.commits())
@@ -121,7 +121,7 @@ impl Mortal {
 
     async fn commit_part(&self, commit: Commit) -> Result<Committed> {
         self.check()?;
-        // Another task may come in between any two commits.
+        // Another task may run between any two commits.
         tokio::task::yield_now().await;
         self.check()?;
         let number = self.commits.fetch_add(1, SeqCst);
@@ -153,7 +153,7 @@ impl Mortal {
 }
 
 #[async_trait]
-impl Store for Mortal {
+impl Store for FailingStore {
     fn limits(&self) -> Limits {
         testing::advertised(self.inner.limits())
     }

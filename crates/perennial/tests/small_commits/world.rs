@@ -1,8 +1,8 @@
-//! A disk, a process on it that may die and start again, and a runtime that tells a story.
+//! A disk, a process on it that may die and start again, and a runtime that runs a story.
 
 use crate::clock::Virtual;
-use crate::kit::*;
-use crate::store::{Fault, Mortal};
+use crate::store::{FailingStore, Fault};
+use crate::turns::*;
 use duroxide::providers::{Provider, TagFilter};
 use perennial_kv::{MemoryDisk, Table};
 use perennial_store::Clock;
@@ -13,24 +13,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const LEASE: Duration = Duration::from_secs(5);
-/// After so long without work the story is over.
+/// After this long without work the story is over.
 const QUIET: Duration = Duration::from_secs(40);
-/// A call that takes longer never comes back: the process is killed.
+/// A call that takes longer never returns: the process is killed.
 const STUCK: Duration = Duration::from_secs(60);
 
-/// Why a call did not come to its end.
+/// A call that did not return.
 pub struct Dead;
 
 /// The world of one test.
 pub struct World {
     pub disk: MemoryDisk,
     pub clock: Arc<dyn Clock>,
-    pub store: Arc<Mortal>,
+    pub store: Arc<FailingStore>,
     pub workflows: Workflows,
 }
 
 impl World {
-    /// An empty disk and a process on it that nothing happens to.
+    /// An empty disk and a process without faults on it.
     pub async fn new() -> Self {
         let (disk, clock) = (MemoryDisk::default(), Virtual::new());
         let (store, workflows) = boot(&disk, &(clock.clone() as Arc<dyn Clock>)).await;
@@ -42,14 +42,14 @@ impl World {
         }
     }
 
-    /// The process ends cleanly and another one starts, to which something happens.
+    /// The process ends cleanly and another one starts, with this fault.
     pub async fn meet(&mut self, fault: Option<(usize, Fault)>) {
         self.workflows.close().await.unwrap();
         (self.store, self.workflows) = boot(&self.disk, &self.clock).await;
         self.store.expect(fault);
     }
 
-    /// The process dies and another one starts, to which nothing happens.
+    /// The process dies and another one starts, without a fault.
     pub async fn restart(&mut self) {
         self.store.kill();
         testing::let_go(&self.workflows).await;
@@ -62,7 +62,7 @@ impl World {
         self.store.kill();
         testing::let_go(&self.workflows).await;
         self.disk.crash();
-        let store = Mortal::open(&self.disk);
+        let store = FailingStore::open(&self.disk);
         store.expect(Some(fault));
         let opened = Workflows::open_with_clock(store.clone(), Settings::default(), Arc::clone(&self.clock)).await;
         match opened {
@@ -75,20 +75,20 @@ impl World {
         }
     }
 
-    /// What is queued under ids that contain this.
+    /// The queued records whose ids contain this.
     pub fn queued(&self, part: &str) -> Vec<String> {
         let entries = self.disk.entries(Table::Queue).into_iter();
         let keys = entries.map(|(key, _)| String::from_utf8_lossy(&key).into_owned());
         keys.filter(|key| key.contains(part)).collect()
     }
 
-    /// Makes a call, unless the process dies over it or it never comes back.
+    /// Makes a call, unless the process dies over it or it never returns.
     pub async fn call<T>(&self, call: impl Future<Output = T>) -> Result<T, Dead> {
         let outcome = tokio::time::timeout(STUCK, call).await.map_err(|_| Dead)?;
         if self.store.is_dead() { Err(Dead) } else { Ok(outcome) }
     }
 
-    /// Does all the work there is, as a runtime would. Whatever fails is tried again when its lease has run out.
+    /// Does all the work there is, as a runtime would. What fails is tried again when its lease has ended.
     pub async fn tell(&self, story: Story) -> Result<(), Dead> {
         loop {
             let store = &self.workflows;
@@ -129,10 +129,10 @@ impl World {
         Ok(())
     }
 
-    /// Tells a story to its end, whatever happens on the way.
+    /// Runs a story to its end, whatever happens on the way.
     pub async fn tell_on(&mut self, story: Story) {
         let mut again = self.tell(story).await.is_err();
-        // What hangs in the background is only known to be lost when the process is gone.
+        // A call that hangs in the background is only known to be lost when the process is gone.
         again |= self.store.hung();
         if again {
             self.restart().await;
@@ -150,7 +150,7 @@ impl World {
         all
     }
 
-    /// Lets time pass until every tombstone has gone, and says what is still queued.
+    /// Lets time pass until every tombstone is gone, and returns what is still queued.
     pub async fn leftovers(&self) -> Vec<String> {
         self.clock.sleep(Duration::from_secs(3 * 3600)).await;
         let queued = self.disk.entries(Table::Queue).into_iter();
@@ -163,8 +163,8 @@ impl World {
     }
 }
 
-async fn boot(disk: &MemoryDisk, clock: &Arc<dyn Clock>) -> (Arc<Mortal>, Workflows) {
-    let store = Mortal::open(disk);
+async fn boot(disk: &MemoryDisk, clock: &Arc<dyn Clock>) -> (Arc<FailingStore>, Workflows) {
+    let store = FailingStore::open(disk);
     let opened = Workflows::open_with_clock(store.clone(), Settings::default(), Arc::clone(clock)).await;
     (store, opened.unwrap())
 }

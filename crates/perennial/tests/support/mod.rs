@@ -1,4 +1,4 @@
-//! The stores of this crate, as the scenario suites want them.
+//! The stores of this crate, for the scenario suites.
 #![allow(dead_code, clippy::unwrap_used)]
 
 use async_trait::async_trait;
@@ -49,11 +49,11 @@ impl Medium for Memory {
     }
 }
 
-/// Memory under an engine that remembers nothing: every instance and every queued body is read whenever it is needed.
-pub struct Forgetful(Memory);
+/// Memory under an engine that caches nothing: every instance and every queued body is read whenever it is needed.
+pub struct NoCache(Memory);
 
 #[async_trait]
-impl Medium for Forgetful {
+impl Medium for NoCache {
     fn new() -> Self {
         Self(Memory::new())
     }
@@ -75,8 +75,8 @@ impl Medium for Forgetful {
     }
 }
 
-/// Memory with the limits of a cloud database: a hundred operations and one partition in a commit. How many bytes is the
-/// concern of another layer.
+/// Memory with the limits of a cloud database: a hundred operations and one partition in a commit. Byte limits belong
+/// to another layer.
 pub struct Cloud(Memory);
 
 /// Those limits.
@@ -222,7 +222,7 @@ impl<M: Medium + 'static> ProviderFactory for Fresh<M> {
     }
 }
 
-/// A database in memory that is shared: every opening is another process.
+/// A shared database in memory: every opening is another process.
 pub struct Many(perennial_kv::SharedMemory);
 
 #[async_trait]

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 /// How many seconds pass in one.
 const SPEED: u32 = 20;
 
-/// A sleep that somebody waits for.
+/// A sleep to be notified of.
 pub type Awaited = (Duration, mpsc::Sender<()>);
 
-/// A quick clock, which can tell when a sleep of a given length begins.
+/// A fast clock, which can report when a sleep of a given length begins.
 pub struct Quick {
     began: Instant,
     awaited: Mutex<Option<Awaited>>,
@@ -26,7 +26,7 @@ impl Quick {
         })
     }
 
-    /// Tells when somebody begins to sleep for just so long.
+    /// Reports when a sleep of exactly this length begins.
     pub fn tell(&self, awaited: Awaited) {
         *self.awaited.lock().unwrap() = Some(awaited);
     }

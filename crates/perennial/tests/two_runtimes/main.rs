@@ -6,9 +6,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod clock;
+mod stopping_store;
 mod story;
 mod sweep;
-mod turnstile;
 
 use perennial_kv::{MemoryDisk, MemoryStore, Settings as Kv, SharedMemory};
 use perennial_store::Limits;
@@ -21,7 +21,7 @@ fn alone(limits: Limits) -> Medium {
     (Arc::new(store), None)
 }
 
-fn forgetful() -> Settings {
+fn no_cache() -> Settings {
     Settings {
         cache_bytes: 1,
         held_body_bytes: 0,
@@ -43,15 +43,15 @@ fn on_a_store_of_our_own() {
 #[test]
 fn on_a_store_of_our_own_with_nothing_in_memory() {
     sweep(&Case {
-        name: "memory, forgetful",
+        name: "memory, no cache",
         open: || alone(Limits::NONE),
-        settings: forgetful,
+        settings: no_cache,
         flavors: &[Flavor::OneThread, Flavor::Threads, Flavor::StandsStill],
         values: 3,
     });
 }
 
-/// A commit is answered by a thread of the store's own.
+/// A commit is completed by the store's own thread.
 #[test]
 fn on_a_directory() {
     sweep(&Case {
@@ -68,7 +68,7 @@ fn on_a_directory() {
     });
 }
 
-/// Messages go by the outbox, and a turn with so many values takes several commits.
+/// Messages go through the outbox, and a turn with this many values takes several commits.
 #[test]
 fn on_a_store_with_small_commits() {
     sweep(&Case {

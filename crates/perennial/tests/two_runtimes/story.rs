@@ -1,4 +1,4 @@
-//! A workflow with everything that the engine has an operation for, as a runtime would run it.
+//! A workflow that uses every operation of the engine, as a runtime would run it.
 
 use duroxide::providers::{
     ExecutionMetadata, OrchestrationItem, Provider, ProviderAdmin, SessionFetchConfig, TagFilter, WorkItem,
@@ -19,13 +19,13 @@ const TIMER_MS: u64 = 400;
 pub struct Runner {
     pub store: Workflows,
     pub clock: std::sync::Arc<dyn Clock>,
-    /// How long what it was handed is its own.
+    /// The length of its leases.
     pub lease: Duration,
     /// How many values the root sets in its first turn.
     pub values: u64,
 }
 
-/// What a message is known by in a history.
+/// The name of a message in a history.
 fn told(message: &WorkItem) -> String {
     match message {
         WorkItem::StartOrchestration { instance, .. } => format!("start {instance}"),
@@ -36,7 +36,7 @@ fn told(message: &WorkItem) -> String {
     }
 }
 
-/// What the root hears in its life, but for its start.
+/// The messages that the root receives in its life, except its start.
 fn expected() -> Vec<String> {
     ["child is done", "result 10", "result 11", "result 12", "timer"]
         .map(str::to_owned)
@@ -51,7 +51,7 @@ fn heard(history: &[Event]) -> Vec<String> {
     history.iter().filter_map(data).collect()
 }
 
-/// The same, sorted and without starts: one may come twice if it is not known whether the first one was sent.
+/// The same, sorted and without starts: one may come twice if the outcome of the first is unknown.
 fn news(mut heard: Vec<String>) -> Vec<String> {
     heard.retain(|told| !told.starts_with("start"));
     heard.sort_unstable();
@@ -80,7 +80,7 @@ impl Runner {
     /// Does the work there is, until the root has ended, or there is no root.
     pub async fn run(&self) {
         let mut quiet = 0;
-        // Who has started it may not be done yet.
+        // The process that started it may not be done yet.
         while quiet < 20 {
             if self.turn().await | self.work().await {
                 quiet = 0;
@@ -94,12 +94,12 @@ impl Runner {
         }
     }
 
-    /// What has become of the root, if there is one.
+    /// The status of the root, if it exists.
     pub async fn root(&self) -> Option<String> {
         self.store.get_instance_info(ROOT).await.ok().map(|info| info.status)
     }
 
-    /// What the root heard that it should not have, or did not hear.
+    /// The messages that the root received and should not have, or did not receive.
     pub async fn verdict(&self) -> Result<(), String> {
         let heard = news(heard(&self.store.read(ROOT).await.unwrap()));
         match heard == expected() {
@@ -202,7 +202,7 @@ impl Runner {
     }
 }
 
-/// What a turn answers.
+/// The result of a turn.
 #[derive(Default)]
 struct Reply {
     kinds: Vec<EventKind>,

@@ -1,8 +1,8 @@
-//! Drops a runtime at every position, and sees whether another one can go on.
+//! Drops a runtime at every position, and checks that another one can go on.
 
 use crate::clock::Quick;
+use crate::stopping_store::{BUSY, Stop, StoppingStore};
 use crate::story::Runner;
-use crate::turnstile::{BUSY, Stop, Turnstile};
 use perennial_store::Store;
 use perennial_workflow::{Settings, Workflows};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -11,9 +11,9 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
-/// How long what must happen may take.
+/// How long anything that must happen may take.
 const LONG: Duration = Duration::from_secs(60);
-/// How many tries are made at once.
+/// How many attempts run at once.
 const AT_ONCE: usize = 4;
 const SHORT_LEASE: Duration = Duration::from_secs(5);
 const LONG_LEASE: Duration = Duration::from_secs(60);
@@ -23,18 +23,18 @@ const LONG_LEASE: Duration = Duration::from_secs(60);
 pub enum Flavor {
     /// It has one thread: the one that drops it.
     OneThread,
-    /// It has threads of its own.
+    /// It has several threads.
     Threads,
-    /// It has one thread and is not dropped, but nobody runs it any more.
+    /// It has one thread and is not dropped, but no longer run.
     StandsStill,
 }
 
-/// What holds a call up while its runtime is dropped.
+/// What delays a call while its runtime is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
     /// The store takes its time.
     Slow,
-    /// The store is busy, and the engine waits to ask again.
+    /// The store is busy, and the engine waits to retry.
     Busy,
 }
 
@@ -50,7 +50,7 @@ pub struct Case {
     pub values: u64,
 }
 
-/// One try.
+/// One attempt.
 #[derive(Clone, Copy, Debug)]
 struct Try {
     at: usize,
@@ -74,24 +74,24 @@ fn runtime(flavor: Flavor) -> Runtime {
 }
 
 /// A store, and the runtime it lives on.
-struct Home {
+struct Setup {
     runtime: Runtime,
-    turnstile: Arc<Turnstile>,
+    stopping: Arc<StoppingStore>,
     clock: Arc<Quick>,
     store: Workflows,
     values: u64,
     _directory: Option<tempfile::TempDir>,
 }
 
-impl Home {
+impl Setup {
     fn new(case: &Case) -> Self {
         let (store, directory) = (case.open)();
-        let (runtime, turnstile, clock) = (multi(), Turnstile::new(store), Quick::new());
-        let opened = Workflows::open_with_clock(turnstile.clone(), (case.settings)(), clock.clone());
+        let (runtime, stopping, clock) = (multi(), StoppingStore::new(store), Quick::new());
+        let opened = Workflows::open_with_clock(stopping.clone(), (case.settings)(), clock.clone());
         let store = runtime.block_on(opened).unwrap();
         Self {
             runtime,
-            turnstile,
+            stopping,
             clock,
             store,
             values: case.values,
@@ -108,13 +108,13 @@ impl Home {
         }
     }
 
-    /// Whatever has happened elsewhere, a life comes to its end here.
+    /// Whatever has happened elsewhere, a life ends here.
     #[allow(clippy::disallowed_methods)]
     fn go_on(&self) -> Result<(), String> {
         let runner = self.runner(LONG_LEASE);
         let going_on = async {
             runner.run().await;
-            // What is deleted just now is gone in a moment.
+            // An instance that is just being deleted is gone in a moment.
             while runner.root().await.as_deref() != Some("Completed") {
                 runner.start().await;
                 runner.run().await;
@@ -132,20 +132,20 @@ impl Home {
     }
 }
 
-/// Runs a life until the position is reached, or it is over; then the runtime is gone. Returns what lets the call go on
-/// that was held up, if there was one.
-fn live_and_drop(home: &Home, one: Try) -> (bool, Option<Runtime>) {
+/// Runs a life until the position is reached, or it is over; then the runtime is gone. Returns what lets the delayed
+/// call go on, if there was one.
+fn live_and_drop(setup: &Setup, one: Try) -> (bool, Option<Runtime>) {
     let (came, comes) = mpsc::channel();
     let (go, wait) = oneshot::channel();
     let stop = match one.reason {
         Reason::Slow => Stop::Wait(came.clone(), wait),
         Reason::Busy => {
-            home.clock.tell((BUSY, came.clone()));
+            setup.clock.tell((BUSY, came.clone()));
             Stop::Busy
         }
     };
-    home.turnstile.stop_at(Some((one.at, stop)));
-    let (runner, runtime) = (home.runner(SHORT_LEASE), runtime(one.flavor));
+    setup.stopping.stop_at(Some((one.at, stop)));
+    let (runner, runtime) = (setup.runner(SHORT_LEASE), runtime(one.flavor));
     let over = came;
     let held = Arc::new(tokio::sync::Notify::new());
     let watcher = std::thread::spawn({
@@ -172,24 +172,24 @@ fn live_and_drop(home: &Home, one: Try) -> (bool, Option<Runtime>) {
     watcher.join().unwrap();
     let still = (one.flavor == Flavor::StandsStill).then_some(runtime);
     // Dropped by now, unless it stands still.
-    let reached = home.turnstile.reached();
+    let reached = setup.stopping.reached();
     go.send(()).ok();
     (reached, still)
 }
 
 fn try_once(case: &Case, one: Try) -> Result<bool, String> {
-    let home = Home::new(case);
-    let (reached, _still) = live_and_drop(&home, one);
-    home.go_on()?;
+    let setup = Setup::new(case);
+    let (reached, _still) = live_and_drop(&setup, one);
+    setup.go_on()?;
     Ok(reached)
 }
 
 /// How many positions a life has.
 fn positions(case: &Case) -> usize {
-    let home = Home::new(case);
-    home.turnstile.stop_at(None);
-    home.runtime.block_on(home.runner(SHORT_LEASE).live());
-    home.turnstile.passed()
+    let setup = Setup::new(case);
+    setup.stopping.stop_at(None);
+    setup.runtime.block_on(setup.runner(SHORT_LEASE).live());
+    setup.stopping.passed()
 }
 
 /// What is tried: every position with one flavor, or with all.
@@ -203,7 +203,7 @@ fn tries(case: &Case, positions: usize) -> Vec<Try> {
             }
             let reason = Reason::Slow;
             tries.push(Try { at, flavor, reason });
-            // A store that has done what it was asked for is not too busy: that is before a call, at every other position.
+            // A store that has done its work is not too busy: that is before a call, at every other position.
             if at % 2 == 0 && (exhaustive || at % 4 == 0) {
                 let reason = Reason::Busy;
                 tries.push(Try { at, flavor, reason });

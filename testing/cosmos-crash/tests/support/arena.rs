@@ -58,7 +58,7 @@ impl Arena {
             .arg(&self.url)
             .arg(self.ledger(worker))
             .arg(ahead_ms.to_string());
-        // A log would go where readiness is told; and the SDK is slow if it must note where errors come from.
+        // A log would go where readiness is reported; and the SDK is slow if it must record where errors come from.
         command.env("RUST_LOG", "off").env("RUST_BACKTRACE", "0");
         command.env(KEY_VARIABLE, self.server.key());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -9,9 +9,9 @@ use std::fmt;
 pub struct Counts {
     /// All of them.
     pub total: u64,
-    /// By what they asked for.
+    /// By kind.
     pub by_kind: BTreeMap<Kind, u64>,
-    /// By the status of the answer; 0 stands for no answer.
+    /// By the status of the reply; 0 stands for no reply.
     pub by_status: BTreeMap<u16, u64>,
     /// What they would have cost, in request units: an estimate.
     pub ru: f64,
@@ -23,7 +23,7 @@ impl Counts {
         self.by_kind.get(&kind).copied().unwrap_or_default()
     }
 
-    /// Requests that were answered with this status.
+    /// Requests that got this status.
     pub fn answered(&self, status: u16) -> u64 {
         self.by_status.get(&status).copied().unwrap_or_default()
     }

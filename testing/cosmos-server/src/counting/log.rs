@@ -11,7 +11,7 @@ pub struct Entry {
     pub number: u64,
     /// The HTTP method.
     pub method: String,
-    /// What it asked for.
+    /// Its kind.
     pub kind: Kind,
     /// The container that it was about.
     pub container: Option<Container>,
@@ -19,15 +19,15 @@ pub struct Entry {
     pub partition: Option<String>,
     /// The document, or the path where there is none.
     pub id: String,
-    /// The status of the answer; 0 for none.
+    /// The status of the reply; 0 for none.
     pub status: u16,
-    /// The substatus of the answer.
+    /// The substatus of the reply.
     pub substatus: u32,
     /// What it would have cost.
     pub ru: f64,
     /// How long it took.
     pub ms: u64,
-    /// What went wrong on purpose.
+    /// The injected fault.
     pub fault: Option<Fault>,
 }
 

@@ -1,4 +1,4 @@
-//! Who holds what, and who has lost it.
+//! Leases, and their loss.
 
 use duroxide::providers::{Provider, ScheduledActivityIdentifier};
 use perennial_cosmos_server::{Kind, Latency};

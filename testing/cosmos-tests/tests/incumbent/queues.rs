@@ -1,4 +1,4 @@
-//! Who gets what, and what stands in whose way.
+//! Which process gets which work, and what blocks it.
 
 use duroxide::providers::Provider;
 use perennial_cosmos_server::{Counts, Kind};
@@ -94,7 +94,7 @@ async fn a23_what_cannot_be_read_stops_nobody() {
     assert!(work_within(&store, None, LEASE, SOON).await.is_some());
 }
 
-/// There, every process asks for what was not delivered, every two seconds, runtime or not.
+/// There, every process polls for undelivered messages, every two seconds, runtime or not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b04_a_process_that_runs_nothing_asks_nothing() {
     let room = Room::new().await;

@@ -5,10 +5,10 @@ use perennial_cosmos_server::{Fault, Rule};
 use perennial_cosmos_tests::{Process, Program, Room};
 use std::time::Duration;
 
-/// Requests are met up to so many beyond those of a run in which all is well: what is tried again counts too.
+/// Faults hit requests up to this many beyond those of a faultless run: retries count too.
 const BEYOND: u64 = 2;
 
-/// Sooner than any lease ends: nobody may have to wait for that.
+/// Sooner than any lease ends: no process may have to wait for that.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// A container, and the process that runs workflows on it.

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// How long after the end of a workflow its process may still have something to do.
 const AFTERMATH: Duration = Duration::from_millis(200);
 
-/// Who starts the workflow.
+/// Which process starts the workflow.
 #[derive(Clone, Copy, PartialEq)]
 enum Starter {
     /// A client in the process that dies.
@@ -70,7 +70,7 @@ struct Stage {
 
 /// What became of a process and its workflow.
 struct Fate {
-    /// Its client was told that the workflow is started.
+    /// Its client got the confirmation that the workflow is started.
     is_started: bool,
     /// It died before the workflow was over.
     died: bool,
@@ -91,7 +91,7 @@ impl Stage {
         let Fate { is_started, died } = self.dies(instance, death).await;
         let heir = Process::start(&self.room, &self.program).await;
         if !is_started {
-            // Nobody knows whether it is; who wants it starts it again.
+            // Whether it is, is unknown; the caller starts it again.
             self.scenario.run(&heir, instance).await;
         }
         // There were two activities at most that it could die at.
@@ -137,8 +137,8 @@ impl Stage {
         }
     }
 
-    /// Nothing is left behind: what the dead have left to do is done by those who live, after a while, which is over sooner
-    /// for this one.
+    /// Nothing is left behind: live processes do the remaining work of dead ones after a while, which this one
+    /// shortens.
     async fn close(self) {
         let tidy = Process::start_with_clock(&self.room, &self.program, Hurried::by(20)).await;
         self.room.assert_clean().await;

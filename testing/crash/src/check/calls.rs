@@ -45,7 +45,7 @@ fn attempts(evidence: &Evidence) -> BTreeMap<&str, Attempts<'_>> {
                 let of_instance = attempts.entry(&acked.instance).or_default();
                 match of_instance.iter_mut().find(|(tried, _)| *tried == acked) {
                     Some((_, done)) => *done = true,
-                    // The line that told of the try was torn.
+                    // The line that recorded the attempt was torn.
                     None => of_instance.push((acked, true)),
                 }
             }

@@ -37,7 +37,7 @@ fn repeated(evidence: &Evidence) -> Vec<Violation> {
     violations
 }
 
-/// What was acknowledged or found completed is in the history. Only a result that nobody wanted any more may be
+/// Everything acknowledged or found completed is in the history. Only a result that was no longer wanted may be
 /// missing: its activity or its whole instance was cancelled.
 fn lost(evidence: &Evidence) -> Vec<Violation> {
     let mut violations = Vec::new();

@@ -13,7 +13,7 @@ pub enum Rule {
     LostMessage,
     /// A message was got twice.
     RepeatedMessage,
-    /// A message was got that nobody sent, or not in the order in which it was sent.
+    /// A message arrived that was never sent, or not in the order in which it was sent.
     StrangeMessage,
     /// A turn was acknowledged, and its events are not in the history as they were.
     LostTurn,

@@ -16,7 +16,7 @@ async fn brief_turn(store: &dyn Provider) -> Turn {
         .expect("a turn is ready")
 }
 
-/// The next turn, if need be when the leases of those who died are over.
+/// The next turn, if need be after the leases of dead processes have ended.
 async fn after_leases(store: &dyn Provider) -> duroxide::providers::OrchestrationItem {
     let fetched = store.fetch_orchestration_item(LEASE, ms(10_000), None).await.unwrap();
     fetched.expect("a turn is ready").0

@@ -31,8 +31,8 @@ pub(super) async fn turn_of(store: &dyn Provider, instance: &str) -> Turn {
     turn_of_within(store, instance, NOW).await
 }
 
-/// The messages that wait for an instance right now, so many, in as few turns as the store needs for them: one, as a rule.
-/// Turns before the last are acknowledged with nothing to tell, or the first one with `first`. Returns the last turn.
+/// The given number of messages that wait for an instance now, in as few turns as the store needs for them: usually
+/// one. Turns before the last are acknowledged without changes, or the first one with `first`. Returns the last turn.
 pub(super) async fn all_of(
     h: &Harness,
     instance: &str,

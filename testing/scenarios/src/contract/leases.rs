@@ -7,7 +7,7 @@ use crate::{Harness, awkward};
 
 const SHORT: u64 = 60;
 
-/// After its lease a turn's token is dead, though nobody else wanted the turn: nothing of the ack is stored.
+/// After its lease a turn's token is dead, even if no other worker wanted the turn: nothing of the ack is stored.
 pub async fn an_expired_turn_token_is_dead(h: &Harness) {
     let store = h.store();
     send(&*store, start("i")).await;
@@ -32,7 +32,7 @@ pub async fn an_expired_turn_token_is_dead(h: &Harness) {
     assert_eq!((item.messages, attempt), (vec![start("i")], 2));
 }
 
-/// After its lease a work token is dead, though nobody else wanted the work.
+/// After its lease a work token is dead, even if no other worker wanted the work.
 pub async fn an_expired_work_token_is_dead(h: &Harness) {
     let store = h.store();
     running(&*store, "i").await;
@@ -61,7 +61,7 @@ pub async fn an_expired_work_token_is_dead(h: &Harness) {
     assert_eq!(work(&*store).await.2, 2);
 }
 
-/// A turn that somebody else has by now cannot be touched with the old token.
+/// A turn that another worker holds by now cannot be touched with the old token.
 pub async fn a_turn_taken_over_is_out_of_reach(h: &Harness) {
     let store = h.store();
     send(&*store, start("i")).await;
@@ -96,7 +96,7 @@ pub async fn a_turn_taken_over_is_out_of_reach(h: &Harness) {
     assert!(try_work(&*store).await.is_none());
 }
 
-/// Work that somebody else has by now cannot be touched with the old token.
+/// Work that another worker holds by now cannot be touched with the old token.
 pub async fn work_taken_over_is_out_of_reach(h: &Harness) {
     let store = h.store();
     running(&*store, "i").await;

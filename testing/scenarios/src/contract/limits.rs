@@ -180,7 +180,7 @@ pub async fn a_thousand_messages_to_others_in_one_ack(h: &Harness) {
     assert_eq!(seen, names);
 }
 
-/// Longer than it takes anybody to take a thousand turns.
+/// Longer than a thousand turns take.
 const LONG_LEASE: std::time::Duration = std::time::Duration::from_secs(600);
 
 /// Messages to one other instance, from one ack, arrive in order.

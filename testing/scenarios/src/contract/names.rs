@@ -116,7 +116,7 @@ pub async fn awkward_sessions_are_apart(h: &Harness) {
     }
 }
 
-/// Each awkward tag reaches just those who ask for it.
+/// Each awkward tag reaches only the workers that serve it.
 pub async fn awkward_tags_are_apart(h: &Harness) {
     let store = h.store();
     let tags = awkward::keys();

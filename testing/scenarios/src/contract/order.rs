@@ -35,7 +35,7 @@ pub async fn three_hundred_messages_come_in_one_turn_in_order(h: &Harness) {
     assert!(try_turn(&*store).await.is_none(), "an acknowledged message came again");
 }
 
-/// Work is served in the order of arrival, whether sent one by one or by one ack, and whoever it is for.
+/// Work is served in the order of arrival, whether sent one by one or by one ack, and for whichever instance.
 pub async fn work_is_served_in_order_of_arrival(h: &Harness) {
     let store = h.store();
     running(&*store, "i").await;
@@ -88,7 +88,7 @@ pub async fn what_is_given_back_keeps_its_place(h: &Harness) {
     assert_eq!(id_of(&work(&*store).await.0), 2);
 }
 
-/// What is not due yet stands in nobody's way.
+/// A message that is not due yet does not block other instances.
 pub async fn a_delayed_head_blocks_nobody(h: &Harness) {
     let store = h.store();
     store
@@ -158,7 +158,7 @@ pub async fn the_order_survives_a_restart(h: &Harness) {
         push(&*h.store(), activity("i", i)).await;
     }
     h.restart().await;
-    // Processes tell the order of arrival by their clocks, to the millisecond.
+    // Processes order arrivals by their clocks, to the millisecond.
     tokio::time::sleep(ms(2)).await;
     let store = h.store();
     for i in 40..50 {

@@ -8,7 +8,7 @@ use duroxide::runtime::OrchestrationStatus;
 use super::kit::*;
 use crate::{Harness, Program};
 
-/// Events and cancellations for unknown instances stand in nobody's way.
+/// Events and cancellations for unknown instances do not block other instances.
 pub async fn an_event_for_nobody_starves_nobody(h: &Harness) {
     let store = h.store();
     send(&*store, raised("ghost-1", "boo")).await;
@@ -29,7 +29,7 @@ pub async fn an_event_for_nobody_starves_nobody(h: &Harness) {
     assert_eq!(instances(&*store).await, ["a", "b", "c"]);
 }
 
-/// Hundreds of such messages do not either, and a runtime goes on beside them.
+/// Neither do hundreds of such messages, and a runtime goes on beside them.
 pub async fn hundreds_of_events_for_nobody_starve_nobody(h: &Harness) {
     let store = h.store();
     for i in 0..300 {
@@ -64,7 +64,7 @@ pub async fn early_messages_wait_over_a_restart(h: &Harness) {
     send(&*h.store(), raised("late", "early")).await;
     assert!(try_turn(&*h.store()).await.is_none());
     h.restart().await;
-    // Processes tell the order of arrival by their clocks, to the millisecond.
+    // Processes order arrivals by their clocks, to the millisecond.
     tokio::time::sleep(ms(2)).await;
     let store = h.store();
     assert!(try_turn(&*store).await.is_none());
@@ -123,7 +123,7 @@ async fn assert_nothing(h: &Harness, instance: &str) {
     assert_eq!(admin.get_system_metrics().await.unwrap().total_instances, 0);
 }
 
-/// Queue messages for nobody are dropped; those with a start in the same batch are kept.
+/// Queue messages for unknown instances are dropped; those with a start in the same batch are kept.
 pub async fn queue_messages_for_nobody_are_dropped(h: &Harness) {
     let store = h.store();
     send(&*store, queued("nobody", "lost")).await;
@@ -134,7 +134,7 @@ pub async fn queue_messages_for_nobody_are_dropped(h: &Harness) {
     assert_eq!(item.messages, [start("nobody"), queued("nobody", "kept")]);
 }
 
-/// The completion of an activity whose instance is gone is accepted and starves nobody.
+/// The completion of an activity whose instance is gone is accepted and does not block other work.
 pub async fn a_completion_for_nobody_is_accepted(h: &Harness) {
     let store = h.store();
     push(&*store, activity("gone", 2)).await;

@@ -44,7 +44,7 @@ pub async fn a_session_is_global_across_instances(h: &Harness) {
     );
 }
 
-/// Work of a foreign session stands in nobody's way.
+/// Work of a foreign session does not block other work.
 pub async fn a_foreign_session_blocks_nobody(h: &Harness) {
     let store = h.store();
     push(&*store, routed("i", 1, Some("s"), None)).await;
@@ -107,7 +107,7 @@ pub async fn a_parked_slot_hides_no_session_work(h: &Harness) {
     }
 }
 
-/// A fetch without sessions comes back early, so that its slot can ask again with sessions.
+/// A fetch without sessions returns early, so that its slot can fetch again with sessions.
 pub async fn a_fetch_without_sessions_comes_back_early(h: &Harness) {
     let store = h.store();
     let begun = Instant::now();
@@ -146,7 +146,7 @@ pub async fn an_expired_item_stays_with_its_session(h: &Harness) {
     assert_eq!(attempt, 2);
 }
 
-/// A session whose lease has ended goes to whoever asks first, for all of its waiting items.
+/// A session whose lease has ended goes to the first worker that fetches, with all of its waiting items.
 pub async fn an_expired_session_moves_as_a_whole(h: &Harness) {
     let store = h.store();
     for id in 1..=3 {

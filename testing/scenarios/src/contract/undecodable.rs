@@ -1,4 +1,4 @@
-//! Records that nobody can decode: damage, or a variant of the future.
+//! Undecodable records: damage, or a variant of a later version.
 
 use duroxide::providers::{Provider, TagFilter};
 

@@ -52,7 +52,7 @@ pub async fn an_arrival_wakes(h: &Harness) {
     assert_eq!(id_of(&woken(work, "work").await.0), 7);
 }
 
-/// An ack wakes those who wait for what it creates: work, messages of its own and of other instances.
+/// An ack wakes the dispatchers that wait for what it creates: work, and messages for its own and for other instances.
 pub async fn an_ack_wakes(h: &Harness) {
     let store = h.store();
     send(&*store, start("i")).await;
@@ -96,7 +96,7 @@ pub async fn the_end_of_a_turn_wakes_for_what_came_meanwhile(h: &Harness) {
     );
 }
 
-/// The time when the clock is about to tell the next millisecond: who counts whole ones from here is too soon by almost one.
+/// A moment just before the clock's next millisecond: counting whole milliseconds from here is too soon by almost one.
 fn late_in_a_millisecond() -> Instant {
     let told_ms = clock_ms();
     while clock_ms() == told_ms {
@@ -146,7 +146,7 @@ pub async fn what_comes_due_wakes(h: &Harness) {
     assert!(begun.elapsed() >= ms(250));
 }
 
-/// The end of a lease wakes those who wait, on both queues.
+/// The end of a lease wakes waiting dispatchers, on both queues.
 pub async fn the_end_of_a_lease_wakes(h: &Harness) {
     let store = h.store();
     send(&*store, start("i")).await;

@@ -5,7 +5,7 @@ use duroxide::providers::TagFilter;
 use super::kit::*;
 use crate::Harness;
 
-/// Cancelled work disappears, also while somebody has it: the holder learns so and can complete nothing.
+/// Cancelled work disappears, also while a worker holds it: the worker learns of it and can complete nothing.
 pub async fn cancelled_work_is_taken_from_its_holder(h: &Harness) {
     let store = h.store();
     send(&*store, start("i")).await;

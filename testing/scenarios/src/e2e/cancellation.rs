@@ -1,4 +1,4 @@
-//! Workflows and activities that are told to stop.
+//! Workflows and activities that are cancelled.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn reason(details: ErrorDetails) -> String {
     }
 }
 
-/// An activity `RetryStore` that runs until it is told to stop, and notes both.
+/// An activity `Patient` that runs until it is cancelled, and notes both.
 fn patient(notes: &Notes) -> Program {
     let notes = notes.clone();
     // The shortest lease whose renewal (after one second) notices a cancellation.
@@ -85,7 +85,7 @@ pub async fn the_first_cancellation_gives_the_reason(h: &Harness) {
     assert_eq!(kinds.iter().filter(|k| *k == "OrchestrationCancelRequested").count(), 1);
 }
 
-/// A running activity of a cancelled workflow is told to stop, and its result is dropped.
+/// A running activity of a cancelled workflow is cancelled, and its result is dropped.
 pub async fn a_running_activity_is_told_to_stop(h: &Harness) {
     let notes = Notes::default();
     h.runtime(patient(&notes).workflow(
@@ -106,7 +106,7 @@ pub async fn a_running_activity_is_told_to_stop(h: &Harness) {
     assert!(!h.kinds("call").await.contains(&"ActivityCompleted".to_owned()));
 }
 
-/// An activity that loses a race is told to stop, and the workflow goes on.
+/// An activity that loses a race is cancelled, and the workflow goes on.
 pub async fn an_activity_that_loses_a_race_is_told_to_stop(h: &Harness) {
     let notes = Notes::default();
     h.runtime(patient(&notes).workflow("Race", |ctx, _| async move {
@@ -161,7 +161,7 @@ pub async fn a_deaf_activity_is_cut_off(h: &Harness) {
     assert_eq!(notes.count(), 1, "the deaf activity ran again");
 }
 
-/// Work that nobody has taken yet disappears with its workflow.
+/// Work that no worker has taken yet disappears with its workflow.
 pub async fn waiting_work_of_a_cancelled_workflow_never_runs(h: &Harness) {
     let notes = Notes::default();
     let ran = notes.clone();

@@ -237,7 +237,7 @@ pub async fn a_child_that_continues_as_new_still_answers(h: &Harness) {
     );
 }
 
-/// A parent that continues as new gets its new child's answer, not the old one's.
+/// A parent that continues as new gets its new child's result, not the old one's.
 pub async fn a_parent_that_continues_as_new_starts_new_children(h: &Harness) {
     h.runtime(
         Program::new()

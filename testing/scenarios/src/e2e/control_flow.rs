@@ -54,7 +54,7 @@ pub async fn a_loop_ends_when_its_steps_say_so(h: &Harness) {
     assert_eq!(h.output("halving").await, "10");
 }
 
-/// A failed activity that nobody handles fails the workflow, with its message.
+/// A failed activity that is not handled fails the workflow, with its message.
 pub async fn an_unhandled_error_fails_the_workflow(h: &Harness) {
     h.runtime(
         Program::new()

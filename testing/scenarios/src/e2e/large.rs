@@ -64,7 +64,7 @@ pub async fn two_hundred_turns(h: &Harness) {
     assert_eq!(ids, (1..=402).collect::<Vec<_>>());
 }
 
-/// A megabyte in an event, a message and a child's answer.
+/// A megabyte in an event, a message and a child's result.
 pub async fn a_megabyte_in_every_kind_of_message(h: &Harness) {
     h.runtime(
         Program::new()

@@ -48,7 +48,7 @@ pub async fn instances_are_listed_by_status(h: &Harness) {
     assert_eq!(metrics.total_events, 4 + 4 + 2 + 2);
 }
 
-/// An instance's record tells its name, version, status, output.
+/// An instance's record holds its name, version, status, output.
 pub async fn an_instance_is_described(h: &Harness) {
     h.runtime(program()).await;
     h.start("g1", "Good", "out").await;

@@ -98,7 +98,7 @@ pub async fn awkward_session_ids(h: &Harness) {
     assert_eq!(h.output("sessions").await, "same");
 }
 
-/// Each awkward tag (of those that the runtime allows) reaches just the workers that ask for it.
+/// Each awkward tag (of those that the runtime allows) reaches only the workers that serve it.
 pub async fn awkward_tags(h: &Harness) {
     let tags: Vec<String> = awkward::keys().into_iter().filter(|tag| tag.len() <= 256).collect();
     for group in tags.chunks(5) {

@@ -46,7 +46,7 @@ pub async fn the_newest_executions_are_kept(h: &Harness) {
     assert_eq!(h.output("hops").await, "on");
 }
 
-/// The current execution is never thrown away, whatever is asked.
+/// The current execution is never pruned, whatever the options.
 pub async fn the_current_execution_is_never_pruned(h: &Harness) {
     h.runtime(hops()).await;
     hopped(h, "hops", 3).await;

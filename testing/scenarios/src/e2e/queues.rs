@@ -6,7 +6,7 @@ use duroxide::Either2;
 
 use crate::{Harness, Program};
 
-/// Messages are read in the order in which they were sent, also those sent before anyone asked.
+/// Messages are read in the order in which they were sent, also those sent before the first read.
 pub async fn messages_are_read_in_order(h: &Harness) {
     h.runtime(Program::new().workflow("Reader", |ctx, _| async move {
         ctx.schedule_wait("go").await;
@@ -132,7 +132,7 @@ pub async fn three_hundred_messages_are_read_in_order(h: &Harness) {
     assert_eq!(h.output("many").await, expected.join(" "));
 }
 
-/// A request in a queue is answered in the key-value store.
+/// A request in a queue gets its reply through the key-value store.
 pub async fn a_request_is_answered_through_the_kv_store(h: &Harness) {
     h.runtime(
         Program::new()

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::probe::Notes;
 use crate::{Harness, Program};
 
-/// A runtime of this name, whose activity `Where` notes and answers its name.
+/// A runtime of this name, whose activity `Where` notes and returns its name.
 fn place(name: &'static str, ran: &Notes) -> Program {
     let ran = ran.clone();
     Program::new()

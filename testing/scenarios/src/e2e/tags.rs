@@ -7,7 +7,7 @@ use duroxide::{Either2, TagFilter};
 use crate::probe::Notes;
 use crate::{Harness, Program};
 
-/// A program whose activity `Where` answers with the name of its runtime.
+/// A program whose activity `Where` returns the name of its runtime.
 fn place(name: &'static str, filter: TagFilter, ran: &Notes) -> Program {
     let ran = ran.clone();
     Program::new()
@@ -66,7 +66,7 @@ pub async fn a_runtime_may_take_untagged_work_and_a_tag(h: &Harness) {
     assert_eq!(ran.sorted(), ["both:-", "both:gpu"]);
 }
 
-/// Work for a tag waits until somebody serves it.
+/// Work for a tag waits until a worker serves it.
 pub async fn tagged_work_waits_for_its_worker(h: &Harness) {
     let ran = Notes::default();
     h.runtime(place("cpu", TagFilter::default_only(), &ran)).await;

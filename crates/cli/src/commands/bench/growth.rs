@@ -1,17 +1,17 @@
-//! `--grow`: an empty and a full store measured in turn, each time in a process of its own, so that memory left over
-//! from filling does not count for the full store and opening it is not helped by what is in memory.
+//! `--grow`: measures an empty and a full store in turn, each time in a separate process, so that memory left over from
+//! filling does not count for the full store and opening it is not helped by what is in memory.
 
 use super::targets::{self, StoreTarget};
 use super::{Arguments, report};
 use crate::error::CliError;
-use crate::output::{Output, fact};
+use crate::output::{Fact, Output, fact};
 use clap::ValueEnum;
 use perennial_bench::{BenchError, Case, Filled, Sample, SamplePlan, Target, Workload, grow, median, sample};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::process::Stdio;
 
-/// One part, run by a process of its own.
+/// One part of the measurement, run by a separate process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Phase {
     /// Measure the empty store
@@ -80,13 +80,13 @@ async fn run_phase(arguments: &Arguments, phase: Phase) -> Result<String, CliErr
                 duration: arguments.duration()?,
                 rounds: 1,
                 wait: arguments.wait(),
-                // The full store sees many processes, and each needs names of its own.
+                // The full store sees many processes, and each needs its own names.
                 prefix: format!("bench-{}", std::process::id()),
             };
             serde_json::to_string(&sample(&target, &plan).await.map_err(failed)?)
         }
     };
-    json.map_err(|e| CliError::failed("answer in JSON", e))
+    json.map_err(|e| CliError::failed("report in JSON", e))
 }
 
 fn failed(error: BenchError) -> CliError {
@@ -171,82 +171,89 @@ async fn in_child<T: DeserializeOwned>(phase: Phase) -> Result<T, CliError> {
 }
 
 fn write(output: &mut Output, growth: &Growth) -> Result<(), CliError> {
-    let Growth {
-        filled, empty, full, ..
-    } = growth;
-    let middle = |samples: &[Sample], of: fn(&Sample) -> f64| median(samples.iter().map(of).collect());
-    let (rate_empty, rate_full) = (middle(empty, Sample::per_second), middle(full, Sample::per_second));
-    let change = (rate_full / rate_empty.max(f64::MIN_POSITIVE) - 1.0) * 100.0;
-    let mut facts = vec![
-        fact(
-            "per_second_empty",
-            "workflows per second, empty",
-            format!("{rate_empty:.0}"),
-        ),
-        fact(
-            "per_second_full",
-            "workflows per second, full",
-            format!("{rate_full:.0}"),
-        ),
-        fact("change_percent", "  change in %", format!("{change:+.1}")),
-    ];
-    let seconds = |s: f64| format!("{s:.3}");
-    let opened = |sample: &Sample| sample.open_s;
-    facts.extend([
-        fact("open_s_empty", "seconds to create it", seconds(middle(empty, opened))),
-        fact("open_s_full", "seconds to open it full", seconds(middle(full, opened))),
-        fact(
-            "runtime_start_s_empty",
-            "seconds to start a runtime, empty",
-            seconds(middle(empty, Sample::runtime_start_s)),
-        ),
-        fact(
-            "runtime_start_s_full",
-            "seconds to start a runtime, full",
-            seconds(middle(full, Sample::runtime_start_s)),
-        ),
-    ]);
-    let (rss_opened, rss_worked) = (
-        |sample: &Sample| sample.rss_opened.unwrap_or_default() as f64,
-        |sample: &Sample| sample.rss_worked.unwrap_or_default() as f64,
-    );
-    let in_mib = |bytes: f64| format!("{:.1}", bytes / 1_048_576.0);
-    facts.extend([
-        fact(
-            "rss_mib_opened_empty",
-            "MiB resident after opening, empty",
-            in_mib(middle(empty, rss_opened)),
-        ),
-        fact(
-            "rss_mib_opened_full",
-            "MiB resident after opening, full",
-            in_mib(middle(full, rss_opened)),
-        ),
-        fact(
-            "rss_mib_worked_empty",
-            "MiB resident after the workload, empty",
-            in_mib(middle(empty, rss_worked)),
-        ),
-        fact(
-            "rss_mib_worked_full",
-            "MiB resident after the workload, full",
-            in_mib(middle(full, rss_worked)),
-        ),
-        fact(
-            "rss_mib_peak_filling",
-            "MiB resident at most while filling",
-            in_mib(filled.rss_peak.unwrap_or_default() as f64),
-        ),
-        fact("fill_s", "seconds to fill", format!("{:.1}", filled.elapsed_s)),
-    ]);
+    let mut facts = rates(growth);
+    facts.extend(times(growth));
+    facts.extend(memory(growth));
+    facts.push(fact(
+        "fill_s",
+        "seconds to fill",
+        format!("{:.1}", growth.filled.elapsed_s),
+    ));
     output.facts(
-        &format!("{} with {} finished workflows", growth.store, filled.instances),
+        &format!("{} with {} finished workflows", growth.store, growth.filled.instances),
         &facts,
     )?;
     output.line(format!(
         "{}; medians of {} processes each, in turn; the operating system's page cache stayed warm",
         growth.case,
-        empty.len()
+        growth.empty.len()
     ))?;
     Ok(())
+}
+
+fn middle(samples: &[Sample], of: fn(&Sample) -> f64) -> f64 {
+    median(samples.iter().map(of).collect())
+}
+
+fn rates(growth: &Growth) -> Vec<Fact> {
+    let empty = middle(&growth.empty, Sample::per_second);
+    let full = middle(&growth.full, Sample::per_second);
+    let change = (full / empty.max(f64::MIN_POSITIVE) - 1.0) * 100.0;
+    vec![
+        fact("per_second_empty", "workflows per second, empty", format!("{empty:.0}")),
+        fact("per_second_full", "workflows per second, full", format!("{full:.0}")),
+        fact("change_percent", "  change in %", format!("{change:+.1}")),
+    ]
+}
+
+fn times(growth: &Growth) -> Vec<Fact> {
+    let seconds = |samples: &[Sample], of: fn(&Sample) -> f64| format!("{:.3}", middle(samples, of));
+    let opened = |sample: &Sample| sample.open_s;
+    vec![
+        fact("open_s_empty", "seconds to create it", seconds(&growth.empty, opened)),
+        fact("open_s_full", "seconds to open it full", seconds(&growth.full, opened)),
+        fact(
+            "runtime_start_s_empty",
+            "seconds to start a runtime, empty",
+            seconds(&growth.empty, Sample::runtime_start_s),
+        ),
+        fact(
+            "runtime_start_s_full",
+            "seconds to start a runtime, full",
+            seconds(&growth.full, Sample::runtime_start_s),
+        ),
+    ]
+}
+
+fn memory(growth: &Growth) -> Vec<Fact> {
+    let mib = |bytes: f64| format!("{:.1}", bytes / 1_048_576.0);
+    let opened = |sample: &Sample| sample.rss_opened.unwrap_or_default() as f64;
+    let worked = |sample: &Sample| sample.rss_worked.unwrap_or_default() as f64;
+    vec![
+        fact(
+            "rss_mib_opened_empty",
+            "MiB resident after opening, empty",
+            mib(middle(&growth.empty, opened)),
+        ),
+        fact(
+            "rss_mib_opened_full",
+            "MiB resident after opening, full",
+            mib(middle(&growth.full, opened)),
+        ),
+        fact(
+            "rss_mib_worked_empty",
+            "MiB resident after the workload, empty",
+            mib(middle(&growth.empty, worked)),
+        ),
+        fact(
+            "rss_mib_worked_full",
+            "MiB resident after the workload, full",
+            mib(middle(&growth.full, worked)),
+        ),
+        fact(
+            "rss_mib_peak_filling",
+            "MiB resident at most while filling",
+            mib(growth.filled.rss_peak.unwrap_or_default() as f64),
+        ),
+    ]
 }

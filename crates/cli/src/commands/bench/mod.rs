@@ -32,7 +32,7 @@ Examples:
 
 /// Measure throughput, latency, CPU and memory
 ///
-/// Runs workflows of several shapes on perennial's stores, and if asked on duroxide's SQLite provider, and shows
+/// Runs workflows of several shapes on perennial's stores, and on duroxide's SQLite provider if requested, and shows
 /// workflows per second, latency percentiles and CPU time side by side.
 #[derive(Debug, Args)]
 #[command(after_help = "More: perennial bench --help", after_long_help = format!("{EXAMPLES}\n{EXIT_CODES}"))]
@@ -42,7 +42,7 @@ pub struct Arguments {
           default_values = ["file", "memory"])]
     stores: Vec<Side>,
 
-    /// Also measure this, and say how many times faster the others are
+    /// Also measure this one, and show how many times faster the others are
     #[arg(long, value_name = "STORE", value_enum)]
     against: Option<Side>,
 
@@ -59,7 +59,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
     clients: u16,
 
-    /// How long clients go on starting workflows in one round; what is in flight then is waited for
+    /// How long clients keep starting workflows in one round; those in flight are then waited for
     #[arg(long, value_name = "S", default_value_t = 5.0)]
     seconds: f64,
 
@@ -71,7 +71,7 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t = WaitFor::Commit)]
     wait: WaitFor,
 
-    /// Where stores on disk are made; must be on the disk that matters, not in a RAM disk
+    /// Where stores on disk are created; must be on the disk that matters, not in a RAM disk
     #[arg(long, value_name = "DIRECTORY", default_value = "perennial-bench-data")]
     directory: PathBuf,
 
@@ -87,7 +87,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N")]
     grow: Option<u64>,
 
-    /// A part of --grow that runs in a process of its own and answers in JSON
+    /// A part of --grow that runs in a separate process and reports in JSON
     #[arg(long, hide = true, value_enum)]
     grow_phase: Option<growth::Phase>,
 }
@@ -190,7 +190,7 @@ pub async fn run(arguments: Arguments, output: &mut Output) -> Result<(), CliErr
     }
     let bar = progress_bar(output);
     let result = tokio::select! {
-        // First, so that nothing is made before a signal is heard.
+        // First, so that no store is created before a signal can stop the command.
         biased;
         () = stop::requested() => None,
         result = compare(&targets, &plan, |round| show(bar.as_ref(), &round)) => Some(result),

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use perennial_bench::{Cell, Report, Row};
 use std::path::Path;
 
-/// Writes the table and what is needed to read it.
+/// Writes the table and the notes needed to read it.
 pub fn write(output: &mut Output, report: &Report, against: Option<Side>) -> Result<(), CliError> {
     let baseline = against
         .and_then(|side| side.to_possible_value())

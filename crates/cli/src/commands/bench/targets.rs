@@ -1,4 +1,4 @@
-//! The stores that are measured, each in a directory of its own.
+//! The stores that are measured, each in its own directory.
 
 use super::Side;
 use crate::error::CliError;
@@ -52,7 +52,7 @@ impl StoreTarget {
         })
     }
 
-    /// Whether the store is there again after the process has ended.
+    /// Whether the store survives the end of the process.
     pub fn outlives_process(&self) -> bool {
         self.directory.is_some()
     }

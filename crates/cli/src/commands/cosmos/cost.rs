@@ -1,4 +1,4 @@
-//! `perennial cosmos cost`: what the last runs have cost, and what more work would need.
+//! `perennial cosmos cost`: what the last runs cost, and what more work would need.
 
 use super::estimate::{Estimate, Need, Seen};
 use super::{account, refused};
@@ -10,12 +10,12 @@ use perennial_cosmos::{Run, Settings, Spent};
 use std::collections::BTreeMap;
 
 const EXAMPLES: &str = "\
-Every process writes down what the service has charged it: while it works every few seconds, and when it closes the
-store. The latest 16 that have closed it, and all that have it open, are told of here. A workflow costs what was
-charged for everything but asking for work, over the number of workflows (sub-workflows too) that ended. Asking for work
-costs the same whether there is any or not, and is told apart.
+Every process records what the service has charged it: every few seconds while it works, and when it closes the
+store. This command shows the latest 16 that have closed it, and all that have it open. A workflow costs everything that
+was charged except queries for work, divided by the number of workflows (sub-workflows too) that ended. Queries for work
+cost the same whether there is any or not, and are shown separately.
 
-The throughput that so many workflows a minute need leaves 30 % for peaks. It assumes workflows like those of the last
+The throughput that is shown for --per-minute leaves 30 % for peaks. It assumes workflows like those of the last
 runs. On an emulator, charges are estimates.
 
 Examples:
@@ -25,7 +25,7 @@ Examples:
       perennial cosmos cost cosmos://my-account/perennial/workflows --per-minute 600 --processes 3
 ";
 
-/// Tell what the last runs have cost, in request units per workflow and per hour
+/// Show what the last runs cost, in request units per workflow and per hour
 #[derive(Debug, Args)]
 #[command(after_help = "More: perennial cosmos cost --help", after_long_help = format!("{EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Arguments {
@@ -33,15 +33,15 @@ pub struct Arguments {
     #[arg(value_name = "URL")]
     store: String,
 
-    /// Also tell which throughput so many workflows a minute need
+    /// Also show the throughput that this many workflows a minute need
     #[arg(long, value_name = "X", value_parser = rate)]
     per_minute: Option<f64>,
 
-    /// How many processes would do that
+    /// How many processes would run them
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), requires = "per_minute")]
     processes: u32,
 
-    /// How many of the last runs to look at
+    /// How many of the last runs to include
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     runs: u16,
 }
@@ -59,11 +59,11 @@ pub async fn run(arguments: Arguments, output: &mut Output) -> Result<(), CliErr
     let store = perennial_cosmos::open(account, Settings::default());
     let store = store.await.map_err(refused)?;
     let runs = store.runs().await;
-    let mut runs = runs.map_err(|error| CliError::failed("read what the last runs have cost", error))?;
+    let mut runs = runs.map_err(|error| CliError::failed("read the cost of the last runs", error))?;
     runs.truncate(usize::from(arguments.runs));
     if runs.is_empty() {
         return Err(CliError::Failed(
-            "no run is written down yet; run some workflows on the store first, such as those of `perennial demo --store URL`"
+            "no run is recorded yet; run some workflows on the store first, such as those of `perennial demo --store URL`"
                 .to_owned(),
         ));
     }
@@ -73,7 +73,7 @@ pub async fn run(arguments: Arguments, output: &mut Output) -> Result<(), CliErr
     if let Some(per_minute) = arguments.per_minute {
         let estimate = seen.estimate().ok_or_else(|| {
             CliError::Failed(
-                "no workflow has ended in the last runs; run some first, then ask what more would need".into(),
+                "no workflow has ended in the last runs; run some first, then estimate what more would need".into(),
             )
         })?;
         let need = estimate.need(per_minute, arguments.processes);
@@ -99,7 +99,7 @@ fn facts(seen: &Seen) -> Vec<Fact> {
     if let Some(Estimate {
         per_workflow,
         requests_per_workflow,
-        looking_per_second,
+        querying_per_second,
     }) = seen.estimate()
     {
         facts.extend([
@@ -115,8 +115,8 @@ fn facts(seen: &Seen) -> Vec<Fact> {
             ),
             fact(
                 "looking_units_per_hour",
-                "request units per hour and process for asking for work",
-                format!("{:.1}", looking_per_second * 3600.0),
+                "request units per hour and process for queries for work",
+                format!("{:.1}", querying_per_second * 3600.0),
             ),
         ]);
     }

@@ -1,4 +1,4 @@
-//! `perennial cosmos emulator`: an account in this process, to try things on.
+//! `perennial cosmos emulator`: an emulated account in this process.
 
 use super::{account, refused};
 use crate::error::{CliError, EXIT_CODES};
@@ -26,7 +26,7 @@ Examples:
 Ctrl-C ends it, with exit code 0: that is how it ends.
 ";
 
-/// Serve an emulated Cosmos DB account on this machine until Ctrl-C; everything in it is gone then
+/// Serve an emulated Cosmos DB account on this machine until Ctrl-C; its data is gone then
 #[derive(Debug, Args)]
 #[command(after_help = "More: perennial cosmos emulator --help", after_long_help = format!("{EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Arguments {
@@ -34,14 +34,15 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = PORT)]
     port: u16,
 
-    /// Physical partitions of each container. With more, batches are faster and every question for work takes more requests
+    /// Physical partitions of each container. With more, batches are faster and every query for work takes more
+    /// requests
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     partitions: u32,
 }
 
 /// Runs the command.
 pub async fn run(arguments: Arguments, output: &mut Output) -> Result<(), CliError> {
-    // Asked for before anything is told, so that nobody who has read the URL can stop it too early.
+    // Requested before anything is printed, so that a stop right after the URL was read is not missed.
     let mut stop = std::pin::pin!(stop::requested());
     let server = tokio::select! {
         server = serve(&arguments) => server?,
@@ -56,7 +57,7 @@ pub async fn run(arguments: Arguments, output: &mut Output) -> Result<(), CliErr
         ],
     )?;
     if output.is_terminal() {
-        output.line("Ctrl-C ends it, and everything in it is gone.")?;
+        output.line("Ctrl-C ends it, and its data is gone.")?;
     }
     stop.await;
     server.shutdown();

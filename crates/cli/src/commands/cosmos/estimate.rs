@@ -1,16 +1,16 @@
-//! From what runs have cost to what more work would need.
+//! Estimates what more work would need from what the last runs cost.
 
 use perennial_cosmos::{Run, Spent};
 
-/// The counters of workflows that have ended, as the engine calls them.
+/// The counters of workflows that have ended, as the engine names them.
 const ENDED: [&str; 2] = ["wf.instances.completed", "wf.instances.failed"];
-/// The operation that asks for work, whether there is any or not.
-const LOOKING: &str = "due";
-/// How much of its throughput a container should need on average, so that peaks are not throttled.
+/// The operation that queries for work, whether there is any or not.
+const QUERYING: &str = "due";
+/// The share of its throughput that a container should need on average, so that peaks are not throttled.
 const LOAD: f64 = 0.7;
 const HOUR_MS: f64 = 3_600_000.0;
 
-/// What was seen in some runs.
+/// What some runs cost.
 #[derive(Debug)]
 pub struct Seen {
     pub runs: usize,
@@ -18,8 +18,8 @@ pub struct Seen {
     /// Hours in which at least one of them ran.
     pub hours: f64,
     pub spent: Spent,
-    /// What of it was spent on asking for work.
-    looking: Spent,
+    /// The part of it that was spent on queries for work.
+    querying: Spent,
     /// How long all of them ran together, in seconds.
     process_seconds: f64,
 }
@@ -27,11 +27,11 @@ pub struct Seen {
 /// What a workflow costs.
 #[derive(Debug, PartialEq)]
 pub struct Estimate {
-    /// Request units of a workflow, without asking for work.
+    /// Request units of a workflow, without queries for work.
     pub per_workflow: f64,
     pub requests_per_workflow: f64,
-    /// Request units of each process for asking for work.
-    pub looking_per_second: f64,
+    /// Request units of each process for queries for work.
+    pub querying_per_second: f64,
 }
 
 /// What is needed.
@@ -41,7 +41,7 @@ pub struct Need {
     pub units_per_second: f64,
     /// The throughput to provision, with room for peaks.
     pub manual: u64,
-    /// The most that autoscale should allow, likewise.
+    /// The maximum to set for autoscale, likewise.
     pub autoscale: u64,
 }
 
@@ -49,7 +49,7 @@ impl Seen {
     /// Adds runs up.
     pub fn of(runs: &[Run]) -> Self {
         let spent = runs.iter().flat_map(|run| run.spent.values().copied()).sum();
-        let looking = runs.iter().filter_map(|run| run.spent.get(LOOKING).copied()).sum();
+        let querying = runs.iter().filter_map(|run| run.spent.get(QUERYING).copied()).sum();
         let ended = |run: &Run| -> i64 { ENDED.iter().filter_map(|counter| run.counted.get(*counter)).sum() };
         let process_ms: u64 = runs.iter().map(|run| run.told_ms.saturating_sub(run.began_ms)).sum();
         Self {
@@ -57,14 +57,14 @@ impl Seen {
             workflows: runs.iter().map(ended).sum(),
             hours: covered_ms(runs.iter().map(|run| (run.began_ms, run.told_ms)).collect()) as f64 / HOUR_MS,
             spent,
-            looking,
+            querying,
             process_seconds: process_ms as f64 / 1000.0,
         }
     }
 
     /// Request units per hour in which something ran.
     pub fn units_per_hour(&self) -> f64 {
-        // Less than a second tells nothing about an hour, but divides by nearly nothing.
+        // Less than a second says nothing about an hour, but divides by nearly nothing.
         self.spent.units / self.hours.max(1000.0 / HOUR_MS)
     }
 
@@ -72,17 +72,17 @@ impl Seen {
     pub fn estimate(&self) -> Option<Estimate> {
         let workflows = (self.workflows > 0).then_some(self.workflows as f64)?;
         Some(Estimate {
-            per_workflow: (self.spent.units - self.looking.units) / workflows,
-            requests_per_workflow: self.spent.requests.saturating_sub(self.looking.requests) as f64 / workflows,
-            looking_per_second: self.looking.units / self.process_seconds.max(1.0),
+            per_workflow: (self.spent.units - self.querying.units) / workflows,
+            requests_per_workflow: self.spent.requests.saturating_sub(self.querying.requests) as f64 / workflows,
+            querying_per_second: self.querying.units / self.process_seconds.max(1.0),
         })
     }
 }
 
 impl Estimate {
-    /// What so many workflows a minute need.
+    /// What this many workflows a minute need.
     pub fn need(&self, per_minute: f64, processes: u32) -> Need {
-        let units_per_second = per_minute / 60.0 * self.per_workflow + f64::from(processes) * self.looking_per_second;
+        let units_per_second = per_minute / 60.0 * self.per_workflow + f64::from(processes) * self.querying_per_second;
         Need {
             units_per_second,
             manual: in_steps(units_per_second / LOAD, 400, 100),
@@ -91,7 +91,7 @@ impl Estimate {
     }
 }
 
-/// So much, as the service sells it.
+/// A throughput in the steps that the service sells.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -128,7 +128,7 @@ mod tests {
         let estimate = Estimate {
             per_workflow: 70.0,
             requests_per_workflow: 4.0,
-            looking_per_second: 3.5,
+            querying_per_second: 3.5,
         };
         let need = estimate.need(600.0, 2);
         assert_eq!((need.manual, need.autoscale), (1100, 2000));

@@ -17,10 +17,10 @@ Examples:
       perennial cosmos init cosmos://my-account/perennial/workflows --autoscale 4000
 ";
 
-/// Make the database and the container of a store, or mend the container's settings
+/// Create the database and the container of a store, or repair the container's settings
 ///
-/// Nothing happens if all is well, so it can be part of every deployment. A container with another partition key is
-/// refused and left alone. The throughput of a container that is there is left as it is.
+/// Does nothing if all is well, so it can be part of every deployment. A container with another partition key is
+/// refused and left alone. The throughput of an existing container is left as it is.
 #[derive(Debug, Args)]
 #[command(after_help = "More: perennial cosmos init --help", after_long_help = format!("{EXAMPLES}\n{EXIT_CODES}"))]
 pub struct Arguments {
@@ -28,15 +28,15 @@ pub struct Arguments {
     #[arg(value_name = "URL")]
     store: String,
 
-    /// Pay by use, in a serverless account. The default is what the account gives, which there is the same
+    /// Pay by use, in a serverless account. The default is the account's own setting, which there is the same
     #[arg(long, conflicts_with_all = ["throughput", "autoscale"])]
     serverless: bool,
 
-    /// So many request units a second, always: 400 or more, in hundreds
+    /// This many request units a second, always: 400 or more, in hundreds
     #[arg(long, value_name = "N", value_parser = manual, conflicts_with = "autoscale")]
     throughput: Option<u64>,
 
-    /// Up to so many request units a second, as needed: 1000 or more, in thousands
+    /// Up to this many request units a second, as needed: 1000 or more, in thousands
     #[arg(long, value_name = "N", value_parser = autoscale)]
     autoscale: Option<u64>,
 }
@@ -59,7 +59,7 @@ fn autoscale(text: &str) -> Result<u64, String> {
     in_steps(text, 1000, 1000)
 }
 
-/// A number as the service takes it.
+/// A number in the steps that the service accepts.
 fn in_steps(text: &str, least: u64, step: u64) -> Result<u64, String> {
     match text.parse() {
         Ok(units) if units >= least && units % step == 0 => Ok(units),
@@ -90,8 +90,8 @@ fn told(account: &Account, made: Made) -> String {
         account.endpoint()
     );
     match made {
-        Made::Created => format!("made {container}: it is ready"),
-        Made::Mended => format!("mended the settings of {container}: it is ready"),
+        Made::Created => format!("created {container}: it is ready"),
+        Made::Repaired => format!("repaired the settings of {container}: it is ready"),
         _ => format!("nothing to do: {container} is ready"),
     }
 }

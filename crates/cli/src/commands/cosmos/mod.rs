@@ -1,4 +1,4 @@
-//! `perennial cosmos`: what stores in Azure Cosmos DB need besides a URL.
+//! `perennial cosmos`: sets up stores in Azure Cosmos DB and shows their cost.
 
 mod cost;
 #[cfg(feature = "emulator")]
@@ -27,7 +27,7 @@ Examples:
       perennial cosmos emulator
 ";
 
-/// Make a store in Azure Cosmos DB, see what it costs, or try it on an emulator
+/// Create a store in Azure Cosmos DB, see what it costs, or try it on an emulator
 #[derive(Debug, Args)]
 #[command(after_help = "More: perennial cosmos --help", after_long_help = format!("{EXAMPLES}\n{EXIT_CODES}"))]
 #[command(arg_required_else_help = true)]
@@ -36,7 +36,7 @@ pub struct Arguments {
     command: Command,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 enum Command {
     Init(init::Arguments),
@@ -47,7 +47,7 @@ enum Command {
     #[cfg(not(feature = "emulator"))]
     #[command(disable_help_flag = true)]
     Emulator {
-        /// Whatever a build with the emulator takes.
+        /// Any arguments that a build with the emulator takes.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },

@@ -1,4 +1,4 @@
-//! The activities: each enters its start in the ledger, takes a moment, and does its part of the order.
+//! The activities: each records its start in the ledger, takes a moment, and does its part of the order.
 
 use super::ledger::Ledger;
 use super::order::{Action, Order, Step};
@@ -12,13 +12,13 @@ use std::time::Duration;
 /// How long an activity waits for a store that cannot be written to just now.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The world that activities act upon.
+/// The state that activities act upon.
 pub struct Shop {
-    /// Where every execution is written down.
+    /// Where every execution is recorded.
     pub ledger: Ledger,
     /// How long a step takes.
     pub step: Duration,
-    /// Is told why the demo cannot go on.
+    /// Receives the reason why the demo cannot go on.
     pub problem: Box<dyn Fn(String) + Send + Sync>,
 }
 
@@ -53,8 +53,8 @@ impl Shop {
         }
     }
 
-    /// Sends the order to the courier. He is a workflow of his own: whoever dies now, a booking that was sent is answered.
-    /// A second one, sent because a crash hid whether the first was, is ignored.
+    /// Sends the order to the courier, which is a separate workflow: a booking that was sent gets its answer, whichever
+    /// process dies now. A second booking, sent because a crash hid the first, is ignored.
     async fn book(&self, ctx: &ActivityContext, order: Order) -> String {
         let client = ctx.get_client();
         while let Err(error) = client.start_orchestration_typed(order.courier(), COURIER, order).await {
@@ -63,7 +63,7 @@ impl Shop {
         "booked".into()
     }
 
-    /// Sends the courier's answer: a message in the shipping workflow's queue. It waits there if it comes early, and a
+    /// Sends the courier's answer: a message in the shipping workflow's queue. It waits there if it is early, and a
     /// second one is never read.
     async fn answer(&self, ctx: &ActivityContext, order: Order) -> String {
         let client = ctx.get_client();
@@ -78,7 +78,7 @@ impl Shop {
         self.failed(attempted, error, error.is_retryable()).await;
     }
 
-    /// Waits before the next try. A store that is away is no reason for an order to fail; what will not pass by itself ends
+    /// Waits before the next attempt. A store that is away is no reason for an order to fail; a lasting failure ends
     /// the demo.
     async fn failed(&self, attempted: &str, error: &impl Display, passes: bool) {
         if !passes {

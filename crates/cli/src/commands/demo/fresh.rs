@@ -34,7 +34,7 @@ pub async fn wipe(
             "nothing was removed; leave out --fresh to go on with the data that is there".into(),
         ));
     }
-    // The workflows last: whoever is interrupted in between finds them, and with them the rest.
+    // The workflows last: an interrupted removal finds them, and with them the rest.
     let last = histories::last_batch(provider.as_ref()).await?;
     ledger::remove(store, last.map_or(0, |batch| batch.number))
         .await
@@ -56,7 +56,7 @@ pub async fn wipe(
 fn confirmed(workflows: usize) -> Result<bool, CliError> {
     if !io::stdin().is_terminal() {
         return Err(CliError::Usage(
-            "--fresh removes data: confirm it with --yes, as nobody can be asked here".into(),
+            "--fresh removes data: confirm it with --yes, as there is no terminal to ask at".into(),
         ));
     }
     let mut stderr = io::stderr();

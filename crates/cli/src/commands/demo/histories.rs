@@ -67,7 +67,7 @@ pub async fn placed(store: &dyn Provider, number: u32) -> Result<Option<Batch>, 
         None => Ok(None),
         Some(input) => serde_json::from_str(input)
             .map(Some)
-            .map_err(|e| CliError::failed(&format!("understand the input of `{}`", Batch::instance(number)), e)),
+            .map_err(|e| CliError::failed(&format!("read the input of `{}`", Batch::instance(number)), e)),
     }
 }
 

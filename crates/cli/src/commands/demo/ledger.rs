@@ -1,8 +1,9 @@
 //! The ledger: records in the store that say which steps were executed, by which run.
 //!
 //! It is the demo's witness. Workflow histories say which steps are *recorded*; the ledger says which really *ran*. The
-//! workflow engine knows nothing of it: an entry is a record of the demo's own, committed before its step does anything,
-//! so that no crash loses one, and kept beside the workflows, so that every process on the store reads and writes the same.
+//! workflow engine knows nothing of it: an entry is the demo's own record, committed before its step does anything, so
+//! that no crash loses one, and kept beside the workflows, so that every process on the store reads and writes the same
+//! ledger.
 
 use super::order::Step;
 use crate::error::CliError;
@@ -43,13 +44,13 @@ struct Begun {
 pub struct Entries(BTreeMap<String, String>);
 
 impl Entries {
-    /// Reads what all runs have written about a batch so far.
+    /// Reads what all runs have recorded about a batch so far.
     pub async fn read(store: &dyn Store, batch: u32) -> std::result::Result<Self, CliError> {
         let could_not = |error| CliError::failed(&format!("read the ledger of batch {batch}"), error);
         let mut entries = Self::default();
         for record in scan(store, entries_of(batch), false).await.map_err(could_not)? {
             let entry: Entry = serde_json::from_slice(&record.body)
-                .map_err(|e| CliError::failed(&format!("understand {} of the ledger", record.key), e))?;
+                .map_err(|e| CliError::failed(&format!("decode {} of the ledger", record.key), e))?;
             entries.0.insert(record.key.id.to_string(), entry.step);
         }
         Ok(entries)
@@ -114,7 +115,7 @@ impl Ledger {
         self.run
     }
 
-    /// Writes down that a step begins. Durable when it returns.
+    /// Records that a step begins. Durable when it returns.
     pub async fn started(&self, step: Step) -> Result<()> {
         let number = self.written.fetch_add(1, Ordering::Relaxed);
         let id = RecordId::of("ran").number(u64::from(self.run)).number(number);
@@ -126,7 +127,7 @@ impl Ledger {
     }
 }
 
-/// Removes everything that earlier demos have written; whether there was anything.
+/// Removes everything that earlier demos have recorded; returns whether there was anything.
 pub async fn remove(store: &dyn Store, batches: u32) -> Result<bool> {
     let mut found = false;
     for partition in (1..=batches).map(entries_of).chain([runs()]) {

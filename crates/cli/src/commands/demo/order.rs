@@ -1,4 +1,4 @@
-//! Orders and their steps. Everything about an order follows from its number, so that a rerun meets the same order.
+//! Orders and their steps. Everything about an order follows from its number, so that a rerun has the same orders.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -54,7 +54,7 @@ impl Batch {
     }
 }
 
-/// Every instance of the demo starts so; nothing else in a store is ever touched.
+/// The prefix of every instance of the demo; nothing else in a store is ever touched.
 pub const INSTANCE_PREFIX: &str = "perennial-demo-";
 const COURIER_SUFFIX: &str = "-courier";
 
@@ -89,27 +89,27 @@ impl Order {
 
     /// How many lines must be packed, 1 to 4.
     pub fn lines(self) -> u32 {
-        1 + (self.fate(1) % 4) as u32
+        1 + (self.random(1) % 4) as u32
     }
 
     /// Whether the payment service is down at this attempt: at every fourth, but never at the last.
     pub fn payment_fails(self, attempt: u32) -> bool {
-        attempt < PAYMENT_ATTEMPTS && self.fate(100 + u64::from(attempt)).is_multiple_of(4)
+        attempt < PAYMENT_ATTEMPTS && self.random(100 + u64::from(attempt)).is_multiple_of(4)
     }
 
     /// Whether the courier refuses the parcel, which undoes the order: about one in twelve.
     pub fn refused(self) -> bool {
-        self.fate(2).is_multiple_of(12)
+        self.random(2).is_multiple_of(12)
     }
 
     /// How long the courier takes to answer, in milliseconds.
     pub fn courier_ms(self) -> u64 {
-        50 + self.fate(3) % 200
+        50 + self.random(3) % 200
     }
 
     /// A number that looks random but is the same in every run (splitmix64).
-    fn fate(self, question: u64) -> u64 {
-        let seed = u64::from(self.batch) << 48 ^ u64::from(self.number) << 16 ^ question;
+    fn random(self, purpose: u64) -> u64 {
+        let seed = u64::from(self.batch) << 48 ^ u64::from(self.number) << 16 ^ purpose;
         let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -136,7 +136,7 @@ pub enum Action {
     ChargePayment,
     /// Packs one line; the part is the line.
     PackLine,
-    /// Asks a courier to come, who will confirm or refuse.
+    /// Books a courier, who will confirm or refuse.
     BookCourier,
     /// The courier confirms or refuses.
     AnswerBooking,

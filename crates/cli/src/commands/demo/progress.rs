@@ -1,4 +1,4 @@
-//! How far the demo is: a bar with a live count at a terminal, a plain line a second elsewhere.
+//! The progress of the demo: a bar with a live count at a terminal, a plain line a second elsewhere.
 
 use super::histories::Ending;
 use crate::output::Output;

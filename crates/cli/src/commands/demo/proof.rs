@@ -1,13 +1,14 @@
-//! The proof: what the store's histories held at some moment, held against what the ledger says ran after it.
+//! The proof: compares what the store's histories held at some moment with what the ledger says ran after it.
 
 use super::ledger::Entries;
 use crate::output::{Fact, fact};
 use std::collections::HashSet;
 
-/// Looks at histories and ledger again and again: what the histories held at one look may not have begun by the next.
+/// Compares histories and ledger again and again: a step that the histories held at one comparison must not have begun
+/// by the next.
 #[derive(Debug, Default)]
 pub struct Watch {
-    /// Steps whose outcome the histories held at the last look.
+    /// Steps whose outcome the histories held at the last comparison.
     recorded: HashSet<String>,
     /// The ledger, read after those histories.
     seen: Entries,
@@ -16,8 +17,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// A first look. The ledger must have been read after the histories: an entry that is new at the next look then belongs
-    /// to a step that began after its outcome was recorded.
+    /// A first comparison. The ledger must have been read after the histories: an entry that is new at the next
+    /// comparison then belongs to a step that began after its outcome was recorded.
     pub fn new(recorded: HashSet<String>, seen: Entries) -> Self {
         Self {
             recorded,
@@ -26,8 +27,8 @@ impl Watch {
         }
     }
 
-    /// Another look.
-    pub fn look(&mut self, recorded: HashSet<String>, entries: Entries) {
+    /// Another comparison.
+    pub fn compare(&mut self, recorded: HashSet<String>, entries: Entries) {
         let begun = entries.since(&self.seen);
         let again = begun.into_keys().filter(|step| self.recorded.contains(step));
         self.run_again.extend(again);
@@ -46,7 +47,7 @@ impl Watch {
 pub struct Proof {
     /// Steps whose outcome the histories held when this run started.
     pub recorded_before: usize,
-    /// Steps whose outcome they held when this run last looked before its end.
+    /// Steps whose outcome they held at the last comparison before the end of this run.
     pub recorded_between: usize,
     /// Of all those, how many ran again afterwards, in this process or in another. Must be 0.
     pub recorded_run_again: usize,
@@ -57,11 +58,11 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// `recorded` and `before`: steps in the histories when this run started, and the ledger then. `watch`: what was looked
-    /// at since. `after`: the ledger at the end.
+    /// `recorded` and `before`: steps in the histories when this run started, and the ledger then. `watch`: the
+    /// comparisons since. `after`: the ledger at the end.
     pub fn new(recorded: &HashSet<String>, before: &Entries, mut watch: Watch, after: &Entries) -> Self {
         let recorded_between = watch.watched();
-        watch.look(HashSet::new(), after.clone());
+        watch.compare(HashSet::new(), after.clone());
         let started = before.starts();
         let in_flight: HashSet<&String> = started.keys().filter(|step| !recorded.contains(*step)).collect();
         let now = after.since(before);
@@ -89,7 +90,7 @@ impl Proof {
             ),
             fact(
                 "steps_recorded_between",
-                "steps recorded as finished at a later look",
+                "steps recorded as finished at a later check",
                 self.recorded_between,
             ),
             fact(
@@ -128,7 +129,7 @@ mod tests {
         let (recorded, before) = (set(recorded), ledger(before));
         let mut watch = Watch::new(recorded.clone(), before.clone());
         for (recorded, entries) in looks {
-            watch.look(set(recorded), ledger(entries));
+            watch.compare(set(recorded), ledger(entries));
         }
         Proof::new(&recorded, &before, watch, &ledger(after))
     }
@@ -149,14 +150,14 @@ mod tests {
         assert!(!proof(&["a", "b"], &begun, &[], &["a", "b", "c", "d", "b", "c"]).holds());
     }
 
-    /// A demo that was there from the start has seen nothing finished then: it looks again while it runs.
+    /// A demo that was there from the start has seen nothing finished then: it compares again while it runs.
     #[test]
     fn a_step_that_was_seen_finished_later_and_runs_again_breaks_the_proof() {
         let honest = proof(&[], &[], &[(&["a"], &["a", "b"])], &["a", "b", "b", "c"]);
         assert_eq!((honest.recorded_before, honest.recorded_between), (0, 1));
         assert!(honest.holds());
         assert!(!proof(&[], &[], &[(&["a"], &["a", "b"])], &["a", "b", "a"]).holds());
-        // Found at one look, and not forgotten at the next.
+        // Found at one comparison, and not forgotten at the next.
         let looks: [(&[&str], &[&str]); 2] = [(&["a"], &["a"]), (&["a", "b"], &["a", "b", "a"])];
         let broken = proof(&[], &[], &looks, &["a", "b", "a"]);
         assert_eq!(broken.recorded_run_again, 1);

@@ -1,4 +1,4 @@
-//! What the demo tells: where it starts from, and how it ended.
+//! The demo's report: where it starts from, and how it ended.
 
 use super::histories::{Ending, Recorded};
 use super::ledger::Entries;

@@ -1,4 +1,4 @@
-//! One run of the demo on an open store, from finding out where the last one stopped to the closing table.
+//! One run of the demo on an open store, from finding where the last one stopped to the closing table.
 
 use super::activities::{self, Shop};
 use super::histories::{self, Ending, Recorded};
@@ -17,17 +17,17 @@ use duroxide::runtime::{Runtime, RuntimeOptions};
 use perennial_bench::{Finished, Observed};
 use perennial_interpose::Interposed;
 use perennial_store::Store;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 const TICK: Duration = Duration::from_millis(100);
-/// After so long without an ending, the histories are read again, in case one was missed.
+/// After this long without an ending, the histories are read again, in case one was missed.
 const STALLED: Duration = Duration::from_secs(3);
 const GRACE_MS: u64 = 2_000;
 
-/// What the runtime and the activities tell the demo.
+/// Messages of the runtime and the activities to the demo.
 enum News {
     Finished(Finished),
     Problem(String),
@@ -63,7 +63,7 @@ pub async fn on_store(store: &OpenStore, arguments: &Arguments, output: &mut Out
         }),
     });
     let observed = Observed::new(provider, {
-        // Nobody listens any more when the demo is being stopped.
+        // The receiver is gone when the demo is being stopped.
         move |finished| drop(sender.send(News::Finished(finished)))
     });
     let observed_store: Arc<dyn Provider> = observed.clone();
@@ -95,7 +95,7 @@ pub async fn on_store(store: &OpenStore, arguments: &Arguments, output: &mut Out
     closing.write(output)
 }
 
-/// Finds the batch to go on with, or the number of a new one.
+/// Finds the batch to continue, or the number of a new one.
 async fn find_start(
     provider: &dyn Provider,
     records: &dyn Store,
@@ -139,33 +139,22 @@ async fn watch(
     news: &mut UnboundedReceiver<News>,
     output: &mut Output,
 ) -> Result<(Batch, Watch), CliError> {
-    let mut batch = start.batch;
+    let batch = start.batch;
     let client = Client::new(Arc::clone(observed) as Arc<dyn Provider>);
-    // A start that is already there is ignored by the runtime, so this needs no care after a crash.
+    // The runtime ignores a second start, so this needs no care after a crash.
     client
         .start_orchestration_typed(Batch::instance(batch.number), workflows::PLACE_BATCH, batch)
         .await
         .map_err(|e| CliError::failed("place the orders", e))?;
 
-    let mut placed = false;
     let mut progress = Progress::new(output);
-    let mut ended = start.recorded.ended.clone();
-    let mut answered: HashSet<String> = start.recorded.answered.clone();
-    let mut seen = Watch::new(start.recorded.steps.clone(), start.entries.clone());
-    let mut heard = Instant::now();
+    let mut watched = Watched::new(start);
     let mut stop = std::pin::pin!(crate::stop::requested());
     let mut ticks = tokio::time::interval(TICK);
-    while !placed || !histories::is_complete(batch, &ended, &answered) {
+    while !watched.is_complete() {
         tokio::select! {
-            told = news.recv() => match told {
-                Some(News::Finished(finished)) => {
-                    heard = Instant::now();
-                    if batch.has_order(&finished.instance) {
-                        ended.insert(finished.instance, Ending::of(finished.completed, &finished.output));
-                    } else if batch.has_courier(&finished.instance) {
-                        answered.insert(finished.instance);
-                    }
-                }
+            message = news.recv() => match message {
+                Some(News::Finished(finished)) => watched.note(finished),
                 Some(News::Problem(problem)) => {
                     progress.clear();
                     return Err(CliError::Failed(problem));
@@ -173,29 +162,76 @@ async fn watch(
                 None => break,
             },
             _ = ticks.tick() => {
-                if !placed {
-                    // The batch in the store counts, if an earlier run had placed it without seeing it begin.
-                    let found = histories::placed(observed.as_ref(), batch.number).await?;
-                    placed = found.is_some();
-                    batch = found.unwrap_or(batch);
-                }
-                if heard.elapsed() > STALLED {
-                    let found = histories::scan(observed.as_ref(), batch).await?;
-                    seen.look(found.steps, Entries::read(records, batch.number).await?);
-                    (ended, answered) = (found.ended, found.answered);
-                    heard = Instant::now();
-                }
-                progress.show(output, batch.orders, Counters::of(ended.values()), observed.counts())?;
+                watched.refresh(observed.as_ref(), records).await?;
+                let counters = Counters::of(watched.ended.values());
+                progress.show(output, watched.batch.orders, counters, observed.counts())?;
             }
             () = &mut stop => {
                 progress.clear();
-                report::interrupted(output, &batch, ended.len())?;
+                report::interrupted(output, &watched.batch, watched.ended.len())?;
                 return Err(CliError::Interrupted);
             }
         }
     }
     progress.clear();
-    Ok((batch, seen))
+    Ok((watched.batch, watched.seen))
+}
+
+/// What is known of a batch while it runs.
+struct Watched {
+    batch: Batch,
+    placed: bool,
+    ended: HashMap<String, Ending>,
+    answered: HashSet<String>,
+    seen: Watch,
+    /// When an ending was last reported, or the histories were last read.
+    heard: Instant,
+}
+
+impl Watched {
+    fn new(start: &Start) -> Self {
+        Self {
+            batch: start.batch,
+            placed: false,
+            ended: start.recorded.ended.clone(),
+            answered: start.recorded.answered.clone(),
+            seen: Watch::new(start.recorded.steps.clone(), start.entries.clone()),
+            heard: Instant::now(),
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.placed && histories::is_complete(self.batch, &self.ended, &self.answered)
+    }
+
+    /// Notes the end of a workflow.
+    fn note(&mut self, finished: Finished) {
+        self.heard = Instant::now();
+        if self.batch.has_order(&finished.instance) {
+            let ending = Ending::of(finished.completed, &finished.output);
+            self.ended.insert(finished.instance, ending);
+        } else if self.batch.has_courier(&finished.instance) {
+            self.answered.insert(finished.instance);
+        }
+    }
+
+    /// Reads from the store what was not reported.
+    async fn refresh(&mut self, store: &dyn Provider, records: &dyn Store) -> Result<(), CliError> {
+        if !self.placed {
+            // The batch in the store counts, if an earlier run had placed it without seeing it begin.
+            let found = histories::placed(store, self.batch.number).await?;
+            self.placed = found.is_some();
+            self.batch = found.unwrap_or(self.batch);
+        }
+        if self.heard.elapsed() > STALLED {
+            let found = histories::scan(store, self.batch).await?;
+            self.seen
+                .compare(found.steps, Entries::read(records, self.batch.number).await?);
+            (self.ended, self.answered) = (found.ended, found.answered);
+            self.heard = Instant::now();
+        }
+        Ok(())
+    }
 }
 
 fn options() -> RuntimeOptions {

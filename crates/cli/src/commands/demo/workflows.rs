@@ -32,8 +32,8 @@ pub fn registry() -> OrchestrationRegistry {
         .build()
 }
 
-/// Starts every order, each as a workflow of its own, in waves. A wave and the timer for the next one are one
-/// commit: after a crash no order is missing and none comes twice.
+/// Starts every order, each as a separate workflow, in waves. A wave and the timer for the next one are one commit:
+/// after a crash no order is missing and none comes twice.
 async fn place_batch(ctx: OrchestrationContext, batch: Batch) -> Result<u32, String> {
     for wave in batch.waves() {
         for order in wave {
@@ -99,7 +99,7 @@ async fn shipping(ctx: OrchestrationContext, order: Order) -> Result<String, Str
     Ok(answer)
 }
 
-/// The courier decides in his own time, whatever becomes of the process that booked him.
+/// The courier decides in his own time, whatever happens to the process that booked him.
 async fn courier(ctx: OrchestrationContext, order: Order) -> Result<(), String> {
     ctx.schedule_timer(Duration::from_millis(order.courier_ms())).await;
     perform(&ctx, order, Action::AnswerBooking, 1).await

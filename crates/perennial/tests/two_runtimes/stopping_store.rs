@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How long the store asks to wait when it is busy.
+/// How long the store demands to wait when it is busy.
 pub const BUSY: Duration = Duration::from_millis(1_777);
 
 /// What happens at a position.
 pub enum Stop {
-    /// The call tells that it is there, and waits until it is let go.
+    /// The call reports that it is there, and waits until it is released.
     Wait(mpsc::Sender<()>, oneshot::Receiver<()>),
     /// The store is too busy, once.
     Busy,
@@ -27,12 +27,12 @@ struct Passed {
 }
 
 /// A store with a position before and one after each of its calls.
-pub struct Turnstile {
+pub struct StoppingStore {
     inner: Arc<dyn Store>,
     passed: Mutex<Passed>,
 }
 
-impl Turnstile {
+impl StoppingStore {
     pub fn new(inner: Arc<dyn Store>) -> Arc<Self> {
         Arc::new(Self {
             inner,
@@ -50,7 +50,7 @@ impl Turnstile {
         self.passed.lock().unwrap().count
     }
 
-    /// Whether the position was reached at which it stops.
+    /// Whether the position at which it stops was reached.
     pub fn reached(&self) -> bool {
         self.passed.lock().unwrap().stop.is_none()
     }
@@ -81,7 +81,7 @@ impl Turnstile {
 }
 
 #[async_trait]
-impl Store for Turnstile {
+impl Store for StoppingStore {
     fn limits(&self) -> Limits {
         self.inner.limits()
     }

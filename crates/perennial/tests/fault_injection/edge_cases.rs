@@ -1,6 +1,6 @@
-//! Arguments that nobody expects.
+//! Unexpected arguments.
 
-use crate::kit::*;
+use crate::calls::*;
 use duroxide::providers::{InstanceFilter, Provider, ProviderAdmin, TagFilter};
 use perennial_kv::MemoryDisk;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 const EVER: Duration = Duration::MAX;
 
 #[tokio::test]
-async fn for_ever_is_a_time_like_any_other() {
+async fn an_endless_delay_is_a_delay_like_any_other() {
     let (store, _) = fresh(Default::default()).await;
     store
         .enqueue_for_orchestrator(raised("i", "data"), Some(EVER))
@@ -19,7 +19,11 @@ async fn for_ever_is_a_time_like_any_other() {
         .await
         .unwrap()
         .unwrap();
-    assert_eq!(item.messages.len(), 1, "what is delayed for ever does not come");
+    assert_eq!(
+        item.messages.len(),
+        1,
+        "a message that is delayed forever does not come"
+    );
     store.renew_orchestration_item_lock(&token, EVER).await.unwrap();
     let work = vec![routed("i", 1, Some("s"), None), routed("i", 2, Some("s"), None)];
     ack(&store, &token, 1, vec![started("i", 1)], work, None).await.unwrap();

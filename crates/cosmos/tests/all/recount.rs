@@ -1,6 +1,6 @@
-//! Totals after processes have died: right, or known to be in doubt until somebody has counted.
+//! Totals after processes have died: right, or known to be in doubt until a count.
 
-use crate::support::{Bed, Random, draft};
+use crate::support::{Fixture, Random, draft};
 use azure_data_cosmos::FeedScope;
 use futures::StreamExt;
 use perennial_cosmos::CosmosStore;
@@ -10,12 +10,12 @@ use std::time::Duration;
 
 const N: Counter = Counter::new("n");
 
-/// A bed whose handles write every few milliseconds, settle soon, and are soon taken for dead.
-async fn hurried() -> Bed {
-    let mut bed = Bed::new().await;
-    bed.settings.counters_interval = Duration::from_millis(20);
-    bed.settings.counters_idle = Duration::from_millis(100);
-    bed
+/// A fixture whose handles write every few milliseconds, settle soon, and are soon taken for dead.
+async fn hurried() -> Fixture {
+    let mut fixture = Fixture::new().await;
+    fixture.settings.counters_interval = Duration::from_millis(20);
+    fixture.settings.counters_idle = Duration::from_millis(100);
+    fixture
 }
 
 async fn count(store: &CosmosStore, by: i64) {
@@ -31,8 +31,8 @@ fn counted(sum: i64) -> Counted {
     }
 }
 
-async fn documents(bed: &Bed) -> Vec<serde_json::Value> {
-    let container = bed.container().await;
+async fn documents(fixture: &Fixture) -> Vec<serde_json::Value> {
+    let container = fixture.container().await;
     let found = container.query_items("SELECT * FROM c", FeedScope::partition("%tally"), None);
     found.await.unwrap().map(Result::unwrap).collect().await
 }
@@ -42,10 +42,10 @@ async fn pause() {
     tokio::time::sleep(Duration::from_millis(10)).await;
 }
 
-/// Waits until the documents of totals are so.
-async fn until(bed: &Bed, is_so: impl Fn(&[serde_json::Value]) -> bool) -> Vec<serde_json::Value> {
+/// Waits until the documents of totals satisfy a condition.
+async fn until(fixture: &Fixture, is_so: impl Fn(&[serde_json::Value]) -> bool) -> Vec<serde_json::Value> {
     loop {
-        let found = documents(bed).await;
+        let found = documents(fixture).await;
         if is_so(&found) {
             return found;
         }
@@ -63,7 +63,7 @@ async fn doubt(store: &CosmosStore) -> Doubt {
     }
 }
 
-/// Counts until that settles the doubt: others may have to come to rest first.
+/// Counts until that resolves the doubt: other handles may have to come to rest first.
 async fn resolve_doubt(store: &CosmosStore, sum: i64) {
     loop {
         let doubt = doubt(store).await;
@@ -75,9 +75,9 @@ async fn resolve_doubt(store: &CosmosStore, sum: i64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handle_that_dies_at_work_is_noticed_and_a_count_puts_totals_right() {
-    let bed = hurried().await;
-    let (victim, keeper) = (bed.open().await, bed.open().await);
+async fn a_handle_that_dies_at_work_is_noticed_and_a_count_corrects_the_totals() {
+    let fixture = hurried().await;
+    let (victim, keeper) = (fixture.open().await, fixture.open().await);
     count(&keeper, 3).await;
     count(&victim, 5).await;
     drop(victim);
@@ -87,48 +87,51 @@ async fn a_handle_that_dies_at_work_is_noticed_and_a_count_puts_totals_right() {
     count(&keeper, 1).await;
     assert_eq!(keeper.counters().await.unwrap(), [(N, 9)]);
     keeper.close().await.unwrap();
-    let later = bed.open().await.totals().await.unwrap();
+    let later = fixture.open().await.totals().await.unwrap();
     assert_eq!((later.sums, later.doubt), (vec![(N, 9)], None));
 }
 
-/// Killed before it ever wrote its totals: what it opened is enough.
+/// Killed before it ever wrote its totals: that it opened its document is enough.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handle_that_dies_after_its_first_commit_is_noticed() {
-    let mut bed = hurried().await;
-    bed.settings.counters_interval = Duration::from_millis(300);
-    let victim = bed.open().await;
+    let mut fixture = hurried().await;
+    fixture.settings.counters_interval = Duration::from_millis(300);
+    let victim = fixture.open().await;
     count(&victim, 5).await;
     drop(victim);
-    let written = documents(&bed).await;
+    let written = documents(&fixture).await;
     assert_eq!(written.len(), 1, "its document was there before the commit");
     assert_eq!(written[0]["settled"], serde_json::Value::Null);
-    let keeper = bed.open().await;
+    let keeper = fixture.open().await;
     resolve_doubt(&keeper, 5).await;
     assert_eq!(keeper.counters().await.unwrap(), [(N, 5)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handle_that_dies_at_rest_leaves_no_doubt() {
-    let bed = hurried().await;
-    let victim = bed.open().await;
+    let fixture = hurried().await;
+    let victim = fixture.open().await;
     count(&victim, 5).await;
-    let settled = until(&bed, |found| found.iter().any(|document| document["settled"] == true)).await;
+    let settled = until(&fixture, |found| {
+        found.iter().any(|document| document["settled"] == true)
+    })
+    .await;
     assert_eq!(settled[0]["totals"]["n"], 5);
     drop(victim);
-    let keeper = bed.open().await;
+    let keeper = fixture.open().await;
     #[allow(clippy::disallowed_methods)]
     tokio::time::sleep(Duration::from_millis(500)).await;
     let totals = keeper.totals().await.unwrap();
     assert_eq!((totals.sums, totals.doubt), (vec![(N, 5)], None));
 }
 
-/// A count that others may have changed replaces nothing; it is told, with its time, until a better one.
+/// A count that other handles may have changed replaces nothing; it is reported, with its time, until a better one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_count_while_others_work_is_told_and_not_believed() {
-    let mut bed = hurried().await;
-    let (victim, keeper) = (bed.open().await, bed.open().await);
-    bed.settings.counters_idle = Duration::from_secs(3600);
-    let busy = bed.open().await;
+async fn a_count_while_others_work_is_reported_and_not_applied() {
+    let mut fixture = hurried().await;
+    let (victim, keeper) = (fixture.open().await, fixture.open().await);
+    fixture.settings.counters_idle = Duration::from_secs(3600);
+    let busy = fixture.open().await;
     count(&victim, 5).await;
     drop(victim);
     count(&busy, 1).await;
@@ -151,9 +154,9 @@ async fn a_count_while_others_work_is_told_and_not_believed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_count_is_not_believed_if_somebody_counted_meanwhile() {
-    let bed = hurried().await;
-    let (victim, keeper, other) = (bed.open().await, bed.open().await, bed.open().await);
+async fn a_count_is_not_applied_if_another_handle_counted_meanwhile() {
+    let fixture = hurried().await;
+    let (victim, keeper, other) = (fixture.open().await, fixture.open().await, fixture.open().await);
     count(&victim, 5).await;
     drop(victim);
     // Another handle.
@@ -176,14 +179,14 @@ async fn a_count_is_not_believed_if_somebody_counted_meanwhile() {
 /// A handle that was frozen, and taken for dead, may have its last counts twice: that is noticed, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handle_that_was_taken_for_dead_and_goes_on_puts_totals_in_doubt_again() {
-    let mut bed = hurried().await;
-    let keeper = bed.open().await;
-    // Writes nothing by itself for an hour, and is believed dead at once.
-    bed.settings.counters_interval = Duration::from_secs(3600);
-    let frozen = bed.open().await;
+    let mut fixture = hurried().await;
+    let keeper = fixture.open().await;
+    // Writes nothing by itself for an hour, and is taken for dead at once.
+    fixture.settings.counters_interval = Duration::from_secs(3600);
+    let frozen = fixture.open().await;
     count(&frozen, 5).await;
-    let container = bed.container().await;
-    let mut open = documents(&bed).await.pop().unwrap();
+    let container = fixture.container().await;
+    let mut open = documents(&fixture).await.pop().unwrap();
     open["until"] = 1.into();
     let id = open["id"].as_str().unwrap().to_owned();
     container.replace_item("%tally", &id, open, None).await.unwrap();
@@ -201,23 +204,23 @@ async fn a_handle_that_was_taken_for_dead_and_goes_on_puts_totals_in_doubt_again
     assert_eq!(keeper.counters().await.unwrap(), [(N, 7)]);
 }
 
-/// Whoever finds out later that it happened does not tell this store.
+/// A caller that later determines that it happened does not report it to this store.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_of_unknown_outcome_puts_totals_in_doubt() {
-    let mut bed = hurried().await;
-    bed.settings.call_timeout = Duration::from_secs(1);
-    let store = bed.open().await;
+    let mut fixture = hurried().await;
+    fixture.settings.call_timeout = Duration::from_secs(1);
+    let store = fixture.open().await;
     count(&store, 1).await;
     let hang = Fault::Hang {
         executed: true,
         for_ms: 60_000,
     };
     let rule = Rule::new(hang, When::Always).on([Kind::Batch, Kind::Query, Kind::Read]);
-    bed.server.faults().add(rule);
+    fixture.server.faults().add(rule);
     let commit = Commit::new(vec![Op::Put(draft("p", "a", "2"))]).count(N, 1);
     let told = store.commit(commit).await.unwrap_err();
     assert!(matches!(told, Error::UnknownOutcome(_)), "{told}");
-    bed.server.faults().reset();
+    fixture.server.faults().reset();
     assert!(store.totals().await.unwrap().doubt.is_some());
     resolve_doubt(&store, 2).await;
     assert_eq!(
@@ -229,54 +232,54 @@ async fn a_commit_of_unknown_outcome_puts_totals_in_doubt() {
 /// Totals of a store that an earlier version has written may have been wrong for long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn totals_of_an_earlier_version_are_counted_once() {
-    let bed = hurried().await;
-    let container = bed.container().await;
+    let fixture = hurried().await;
+    let container = fixture.container().await;
     let common = serde_json::json!({
         "id": "common", "partition": "%tally", "commit": "c", "written": 1, "totals": { "n": 152 },
     });
     container.create_item("%tally", "common", common, None).await.unwrap();
-    let store = bed.open().await;
+    let store = fixture.open().await;
     assert_eq!(store.counters().await.unwrap(), [(N, 152)]);
     resolve_doubt(&store, 140).await;
     let totals = store.totals().await.unwrap();
     assert_eq!((totals.sums, totals.doubt), (vec![(N, 140)], None));
 }
 
-/// In steady work totals cost no more than they did; what is new is one write before the first count and one at rest.
+/// In steady work totals cost no more than before; what is new is one write before the first count and one at rest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn opening_and_settling_take_one_write_each() {
-    let mut bed = Bed::new().await;
-    bed.settings.counters_interval = Duration::from_millis(50);
-    bed.settings.counters_idle = Duration::from_millis(500);
-    let store = bed.open().await;
-    let before = bed.server.counts();
-    let writes = || bed.server.counts().since(&before).of(Kind::Batch);
+async fn opening_and_completing_take_one_write_each() {
+    let mut fixture = Fixture::new().await;
+    fixture.settings.counters_interval = Duration::from_millis(50);
+    fixture.settings.counters_idle = Duration::from_millis(500);
+    let store = fixture.open().await;
+    let before = fixture.server.counts();
+    let writes = || fixture.server.counts().since(&before).of(Kind::Batch);
     count(&store, 1).await;
     assert_eq!(writes(), 2, "the document is opened, then the commit is made");
     let own = |found: &[serde_json::Value]| found.iter().any(|document| document["totals"]["n"] == 1);
-    until(&bed, own).await;
+    until(&fixture, own).await;
     let (settled, used) = (|found: &[serde_json::Value]| found[0]["settled"] == true, writes());
     assert_eq!(used, 3, "the totals are written as they always were");
-    until(&bed, settled).await;
+    until(&fixture, settled).await;
     assert_eq!(writes(), 4);
     #[allow(clippy::disallowed_methods)]
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(writes(), 4, "who is at rest writes nothing");
+    assert_eq!(writes(), 4, "a handle at rest writes nothing");
 }
 
-/// Handles come, count, leave, die and are taken for dead, at random. Whatever happened, once all are at rest the totals are
-/// right, or known to be in doubt.
+/// Handles come, count, leave, die and are taken for dead, at random. Whatever happened, once all are at rest the
+/// totals are right, or known to be in doubt.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn totals_are_right_or_in_doubt_whoever_dies_when() {
+async fn totals_are_right_or_in_doubt_whichever_handle_dies_when() {
     let rounds = std::env::var("PERENNIAL_DOUBT_ROUNDS").map_or(6, |text| text.parse().unwrap());
     for seed in 0..rounds {
-        let bed = hurried().await;
+        let fixture = hurried().await;
         let mut random = Random(seed);
-        let (mut handles, mut truth, mut doubts) = (vec![bed.open().await], 0, 0);
+        let (mut handles, mut truth, mut doubts) = (vec![fixture.open().await], 0, 0);
         for _ in 0..60 {
             let at = random.below(handles.len());
             match random.below(10) {
-                0 => handles.push(bed.open().await),
+                0 => handles.push(fixture.open().await),
                 1 if handles.len() > 1 => handles.remove(at).close().await.unwrap(),
                 2 if handles.len() > 1 => drop(handles.remove(at)),
                 3 => pause().await,
@@ -298,7 +301,7 @@ async fn totals_are_right_or_in_doubt_whoever_dies_when() {
             let until = document["until"].as_u64();
             document["id"] == "common" || document["settled"] == true || until.is_some_and(|until| until < now_ms())
         };
-        until(&bed, |found| found.iter().all(is_at_rest)).await;
+        until(&fixture, |found| found.iter().all(is_at_rest)).await;
         let totals = handles[0].totals().await.unwrap();
         if totals.doubt.is_some() {
             doubts += 1;
@@ -311,7 +314,7 @@ async fn totals_are_right_or_in_doubt_whoever_dies_when() {
             (sum, totals.doubt),
             (truth, None),
             "seed {seed}: {:#?}",
-            documents(&bed).await
+            documents(&fixture).await
         );
     }
 }

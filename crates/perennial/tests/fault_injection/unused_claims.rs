@@ -1,6 +1,6 @@
-//! Activities that were claimed in advance, for workers that do not come.
+//! Activities that were claimed ahead, for workers that do not come.
 
-use crate::kit::*;
+use crate::calls::*;
 use crate::shared::{database, next_turn, process};
 use duroxide::providers::{Provider, TagFilter};
 use perennial_kv::SharedMemory;
@@ -8,8 +8,8 @@ use perennial_workflow::{Settings, Workflows};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An activity that was claimed for a worker by the turn that made it; the worker has gone meanwhile.
-async fn left_by_its_worker(database: &SharedMemory) -> Arc<Workflows> {
+/// An activity that was claimed for a worker by the turn that scheduled it; the worker has gone meanwhile.
+async fn claimed_for_a_worker_that_left(database: &SharedMemory) -> Arc<Workflows> {
     let (here, _) = process(database, Settings::default()).await;
     send(&*here, start("i")).await;
     let (_, token, _) = next_turn(&here).await;
@@ -29,8 +29,8 @@ async fn within<T>(limit: Duration, what: impl Future<Output = T>) -> Option<T> 
     tokio::time::timeout(limit, what).await.ok()
 }
 
-/// Another process gets the activity, long before its lease ends, and as the first.
-async fn another_gets_it(database: &SharedMemory) {
+/// Another process gets the activity, long before its lease ends, and as a first attempt.
+async fn another_process_gets_it(database: &SharedMemory) {
     let (there, _) = process(database, Settings::default()).await;
     let fetched = soon(there.fetch_work_item(LEASE, LEASE, Some(&owner_of("w", LEASE)), &TagFilter::DefaultOnly)).await;
     let (_, token, attempt) = fetched.unwrap().expect("an activity is ready");
@@ -41,22 +41,22 @@ async fn another_gets_it(database: &SharedMemory) {
 #[tokio::test]
 async fn an_activity_whose_worker_does_not_come_is_given_back() {
     let database = database();
-    let here = left_by_its_worker(&database).await;
-    another_gets_it(&database).await;
+    let here = claimed_for_a_worker_that_left(&database).await;
+    another_process_gets_it(&database).await;
     here.close().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_process_that_leaves_gives_activities_back() {
     let database = database();
-    left_by_its_worker(&database).await.close().await.unwrap();
-    another_gets_it(&database).await;
+    claimed_for_a_worker_that_left(&database).await.close().await.unwrap();
+    another_process_gets_it(&database).await;
 }
 
 #[tokio::test]
-async fn an_activity_that_is_given_back_can_be_had_here_too() {
+async fn an_activity_that_is_given_back_can_be_fetched_here_too() {
     let database = database();
-    let here = left_by_its_worker(&database).await;
+    let here = claimed_for_a_worker_that_left(&database).await;
     pause(ms(1_000)).await;
     let (_, _, attempt) = work_as(&*here, "w").await.expect("an activity is ready");
     assert_eq!(attempt, 1);

@@ -1,4 +1,4 @@
-//! What is left behind when an instance is not there: children whose parent was deleted, and messages for nobody.
+//! What remains when an instance does not exist: children whose parent was deleted, and messages without a recipient.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use duroxide::providers::{InstanceFilter, Provider, ProviderAdmin};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// In memory, on disk, and shared with others.
+/// In memory, on disk, and shared with other processes.
 async fn stores() -> Vec<(Arc<Workflows>, Option<tempfile::TempDir>)> {
     let directory = tempfile::tempdir().unwrap();
     let file = perennial::open(&perennial::url_of(directory.path().join("store"))).await;
@@ -36,7 +36,8 @@ fn parent_of(child: &str) -> String {
     format!("parent of {child}")
 }
 
-/// A parent schedules a child and is deleted with force before the child has begun; then the child begins, and ends if told.
+/// A parent schedules a child and is deleted with force before the child has begun; then the child begins, and ends
+/// with `status`.
 async fn orphan(store: &Workflows, child: &str, status: Option<&str>) {
     let parent = parent_of(child);
     send(store, start(&parent)).await;
@@ -81,7 +82,7 @@ async fn a_child_that_began_after_its_parent_was_deleted_can_be_deleted() {
 }
 
 #[tokio::test]
-async fn such_a_child_is_deleted_in_bulk_when_it_has_ended() {
+async fn an_orphaned_child_is_deleted_in_bulk_when_it_has_ended() {
     for (store, _directory) in stores().await {
         orphan(&store, "by id", Some("Completed")).await;
         orphan(&store, "by filter", Some("Failed")).await;
@@ -98,13 +99,13 @@ async fn such_a_child_is_deleted_in_bulk_when_it_has_ended() {
     }
 }
 
-/// A child whose parent is there is not deleted without it, neither by name nor in bulk.
+/// A child whose parent exists is not deleted without it, neither by name nor in bulk.
 #[tokio::test]
-async fn a_child_whose_parent_is_there_goes_with_it() {
+async fn a_child_whose_parent_exists_is_deleted_with_it() {
     for (store, _directory) in stores().await {
         let client = Client::new(store.clone());
         orphan(&store, "child", Some("Completed")).await;
-        // The parent's name is taken again: the child is its child.
+        // The parent's name is taken again: the child belongs to the new instance.
         let parent = parent_of("child");
         send(&*store, start(&parent)).await;
         let (instance, token) = turn(&store).await;
@@ -125,7 +126,7 @@ async fn a_child_whose_parent_is_there_goes_with_it() {
     }
 }
 
-/// As the documentation of `Workflows` has it.
+/// As documented for `Workflows`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancellation_of_an_unknown_id_waits_for_the_next_start_and_takes_effect_once() {
     for (store, _directory) in stores().await {

@@ -1,4 +1,4 @@
-//! Short words for long provider calls.
+//! Helpers for provider calls.
 
 use crate::gate::Gate;
 use duroxide::Event;
@@ -17,8 +17,8 @@ pub fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Nothing is kept in memory.
-pub fn forgetful() -> Settings {
+/// Settings that cache nothing.
+pub fn no_cache() -> Settings {
     Settings {
         cache_bytes: 1,
         held_body_bytes: 0,
@@ -31,14 +31,14 @@ pub async fn fresh(settings: Settings) -> (Workflows, Arc<Gate>) {
     on(&MemoryDisk::default(), settings).await
 }
 
-/// An engine on what is on a disk.
+/// An engine on an existing disk.
 pub async fn on(disk: &MemoryDisk, settings: Settings) -> (Workflows, Arc<Gate>) {
     let gate = Gate::open(disk);
     let store: Arc<dyn perennial_store::Store> = gate.clone();
     (Workflows::open(store, settings).await.unwrap(), gate)
 }
 
-/// What must happen soon.
+/// Waits for something that must happen soon.
 #[allow(clippy::disallowed_methods)]
 pub async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(10), what)
@@ -51,7 +51,7 @@ pub async fn pause(duration: Duration) {
     tokio::time::sleep(duration).await;
 }
 
-/// What the first turn of an execution tells.
+/// The metadata of the first turn of an execution.
 pub fn named(status: Option<&str>) -> ExecutionMetadata {
     ExecutionMetadata {
         orchestration_name: Some("Flow".to_owned()),

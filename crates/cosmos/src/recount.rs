@@ -1,10 +1,11 @@
-//! Totals that may be wrong, and how a count puts them right.
+//! Totals that may be wrong, and how a count corrects them.
 //!
-//! A handle that died while its document of totals was open may have counted more than it wrote. Nobody can tell what; but
-//! everything can be counted anew. A count takes time, and what others commit meanwhile may be in it or not. So it replaces
-//! the totals only if nobody has counted anything between two looks at the documents of totals: each that is not a dead
-//! handle's was settled at the first look and is the same at the second. Whoever wants to count must open, and so write, its document
-//! first. Else the count is kept in the common document with its time, for who asks meanwhile, and the doubt stays.
+//! A handle that died while its document of totals was open may have counted more than it wrote. What is missing is
+//! unknown, but everything can be counted anew. A count takes time, and commits of other processes meanwhile may be in
+//! it or not. So it replaces the totals only if nothing was counted between two readings of the documents of totals:
+//! each that is not a dead handle's was complete at the first reading and is the same at the second. A handle that
+//! wants to count must open, and so write, its document first. Otherwise the count is kept in the common document with
+//! its time, for queries meanwhile, and the doubt stays.
 
 use crate::core::Core;
 use crate::counters::{Sums, subtract};
@@ -15,19 +16,19 @@ use parking_lot::Mutex;
 use perennial_store::{Clock, Counted, Doubt, Result, SystemClock};
 use std::collections::BTreeMap;
 
-/// So many documents fit into a batch beside the common one and this handle's own.
+/// How many documents fit into a batch beside the common one and this handle's own.
 const FOLDED: usize = 98;
 
-/// What this handle saw when it last told of a doubt.
+/// What this handle saw when it last reported a doubt.
 #[derive(Default)]
-pub(crate) struct Doubts(Mutex<Look>);
+pub(crate) struct Doubts(Mutex<Seen>);
 
 #[derive(Default)]
-struct Look {
+struct Seen {
     token: u64,
-    /// The documents of all others, by their ids.
+    /// The documents of all other handles, by their ids.
     tags: BTreeMap<String, String>,
-    /// Whether none of them may have counted more than it says, but those of the dead.
+    /// Whether each of them is complete, or a dead handle's.
     quiet: bool,
     /// How many commits of this handle had counted; `None` if one was under way.
     begun: Option<u64>,
@@ -38,17 +39,17 @@ impl Totals {
         self.id != COMMON
     }
 
-    /// Whether its handle is gone without having settled it.
+    /// Whether its handle died without completing it.
     fn is_dead(&self, now_ms: u64) -> bool {
         let until_ms = self.until.unwrap_or_else(|| self.written.saturating_add(OLD_MS));
-        self.is_handle() && !self.settled && until_ms < now_ms
+        self.is_handle() && !self.complete && until_ms < now_ms
     }
 
     /// Whether the totals may be wrong because of it.
     pub(crate) fn is_doubtful(&self, now_ms: u64) -> bool {
         match self.is_handle() {
             true => self.doubt || self.is_dead(now_ms),
-            false => !self.settled,
+            false => !self.complete,
         }
     }
 }
@@ -61,11 +62,11 @@ impl Core {
         if !self.counters.is_doubtful() && !others.any(|document| document.is_doubtful(now_ms)) {
             return None;
         }
-        let quiet = |document: &Totals| document.settled || !document.is_handle() || document.is_dead(now_ms);
+        let quiet = |document: &Totals| document.complete || !document.is_handle() || document.is_dead(now_ms);
         let others = || documents.iter().filter(|document| document.id != self.counters.id);
-        let mut look = self.doubts.0.lock();
-        *look = Look {
-            token: look.token + 1,
+        let mut seen = self.doubts.0.lock();
+        *seen = Seen {
+            token: seen.token + 1,
             tags: tags(others()),
             quiet: others().all(quiet),
             begun: self.counters.at_rest(),
@@ -73,8 +74,8 @@ impl Core {
         let common = documents.iter().find(|document| document.id == COMMON);
         let count = common.and_then(|common| common.count.clone());
         Some(Doubt {
-            token: look.token,
-            quiet: look.quiet && look.begun.is_some(),
+            token: seen.token,
+            quiet: seen.quiet && seen.begun.is_some(),
             counted: count.map(|count| Counted {
                 at_ms: count.at,
                 took_ms: count.took,
@@ -83,16 +84,16 @@ impl Core {
         })
     }
 
-    /// Takes a count for the totals, if nobody has counted anything since the doubt was told of.
+    /// Replaces the totals by a count, if nothing was counted since the doubt was reported.
     pub(crate) async fn resolve_doubt(&self, doubt: &Doubt, counted: &Counted) -> Result<bool> {
-        // Nothing is written to this handle's document meanwhile, and no commit of its own begins to count.
+        // Meanwhile nothing is written to this handle's document, and none of its commits begins to count.
         let _writing = self.counters.writing.lock().await;
         let documents = self.read_totals(Some(ReadConsistencyStrategy::LatestCommitted)).await?;
         let others: Vec<&Totals> = documents.iter().filter(|one| one.id != self.counters.id).collect();
         let begun = {
-            let look = self.doubts.0.lock();
-            let is_same = look.token == doubt.token && look.quiet && look.tags == tags(others.iter().copied());
-            look.begun.filter(|_| is_same)
+            let seen = self.doubts.0.lock();
+            let is_same = seen.token == doubt.token && seen.quiet && seen.tags == tags(others.iter().copied());
+            seen.begun.filter(|_| is_same)
         };
         let is_resolved = match begun {
             Some(begun) => self.replace(begun, &documents, &others, counted).await?,
@@ -104,10 +105,10 @@ impl Core {
         Ok(is_resolved)
     }
 
-    /// Makes the count the common totals, and every other document part of it. Each is deleted at the version that was seen,
-    /// so nothing happens if somebody wrote one meanwhile.
+    /// Makes the count the common totals, and folds every other document into it. Each is deleted at the version that
+    /// was seen, so nothing happens if another handle wrote one meanwhile.
     async fn replace(&self, begun: u64, documents: &[Totals], others: &[&Totals], counted: &Counted) -> Result<bool> {
-        let Some(own) = self.counters.shut(begun) else {
+        let Some(own) = self.counters.pause(begun) else {
             return Ok(false);
         };
         let handles: Vec<&&Totals> = others.iter().filter(|one| one.is_handle()).collect();
@@ -128,12 +129,12 @@ impl Core {
         }
         match self.apply(batch.0).await {
             Ok(_) => {
-                self.counters.left(&own.sums);
+                self.counters.folded(&own.sums);
                 Ok(true)
             }
             Err(error) => {
                 tracing::debug!(%error, "a count could not replace the totals; another will");
-                if !own.was_settled {
+                if !own.was_complete {
                     self.counters.open();
                 }
                 Ok(false)
@@ -141,19 +142,19 @@ impl Core {
         }
     }
 
-    /// Keeps a count for who asks while the doubt lasts. If somebody else writes the common document now, it is not worth
-    /// another try.
+    /// Keeps a count for queries while the doubt lasts. If another handle writes the common document now, it is not
+    /// worth another attempt.
     async fn keep_count(&self, documents: &[Totals], counted: &Counted) -> Result<()> {
         let common = documents.iter().find(|document| document.id == COMMON);
         let totals = common.map(|common| common.totals.clone()).unwrap_or_default();
-        let settled = common.is_none_or(|common| common.settled);
+        let complete = common.is_none_or(|common| common.complete);
         let count = Count {
             at: counted.at_ms,
             took: counted.took_ms,
             totals: sums(counted),
         };
         let mut batch = self.batch();
-        batch.write_common(common, totals, [], settled, Some(count))?;
+        batch.write_common(common, totals, [], complete, Some(count))?;
         if let Err(error) = self.apply(batch.0).await {
             tracing::debug!(%error, "a count could not be kept");
         }

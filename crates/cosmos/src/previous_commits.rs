@@ -1,8 +1,8 @@
-//! Which commits wrote a document before the last one did.
+//! The commits that wrote a document before the last one.
 //!
 //! A commit whose reply was lost is recognised by its id in the documents that it wrote. Another process may have
-//! overwritten those by then. So who replaces a document writes down whose it replaces: the ids of the last few commits,
-//! which it knows from having read the document, or from having written it.
+//! overwritten those by then. So a commit that replaces a document records which commits it replaces: the ids of the
+//! last few, which its process knows from having read or written the document.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -10,12 +10,12 @@ use std::collections::HashMap;
 /// How many commits a document remembers besides the one that wrote it.
 pub(crate) const REMEMBERED: usize = 8;
 
-/// How many versions of documents a handle remembers, at least. What it has forgotten, it does not write down.
+/// How many versions of documents a handle remembers, at least. Commits that it has forgotten are not recorded.
 const KNOWN: usize = 8192;
 
 /// The commits behind the versions that were seen last.
 #[derive(Default)]
-pub(crate) struct Lineage(Mutex<Generations>);
+pub(crate) struct PreviousCommits(Mutex<Generations>);
 
 /// When the younger one is full it becomes the older one, and the older one is forgotten.
 #[derive(Default)]
@@ -24,9 +24,9 @@ struct Generations {
     older: HashMap<String, Vec<String>>,
 }
 
-impl Lineage {
-    /// A version was seen: this commit wrote it, over what those before had written, latest first.
-    pub(crate) fn saw(&self, etag: &str, commit: &str, before: &[String]) {
+impl PreviousCommits {
+    /// Records a version: `commit` wrote it, over those of `before`, latest first.
+    pub(crate) fn record(&self, etag: &str, commit: &str, before: &[String]) {
         let commits = std::iter::once(commit.to_owned()).chain(before.iter().cloned());
         let commits = commits.take(REMEMBERED).collect();
         let mut generations = self.0.lock();
@@ -50,24 +50,24 @@ mod tests {
 
     #[test]
     fn the_latest_commits_are_known() {
-        let lineage = Lineage::default();
+        let previous_commits = PreviousCommits::default();
         for n in 0..20 {
-            let before = lineage.of(&format!("e{n}"));
-            lineage.saw(&format!("e{}", n + 1), &format!("c{n}"), &before);
+            let before = previous_commits.of(&format!("e{n}"));
+            previous_commits.record(&format!("e{}", n + 1), &format!("c{n}"), &before);
         }
         let expected: Vec<String> = (12..20).rev().map(|n| format!("c{n}")).collect();
-        assert_eq!(lineage.of("e20"), expected);
-        assert_eq!(lineage.of("unknown"), Vec::<String>::new());
+        assert_eq!(previous_commits.of("e20"), expected);
+        assert_eq!(previous_commits.of("unknown"), Vec::<String>::new());
     }
 
     #[test]
     fn what_was_not_seen_for_long_is_forgotten() {
-        let lineage = Lineage::default();
+        let previous_commits = PreviousCommits::default();
         for n in 0..=2 * KNOWN {
-            lineage.saw(&n.to_string(), "c", &[]);
+            previous_commits.record(&n.to_string(), "c", &[]);
         }
-        assert!(lineage.of("0").is_empty());
-        assert_eq!(lineage.of(&KNOWN.to_string()), ["c"]);
-        assert!(lineage.0.lock().younger.len() <= KNOWN);
+        assert!(previous_commits.of("0").is_empty());
+        assert_eq!(previous_commits.of(&KNOWN.to_string()), ["c"]);
+        assert!(previous_commits.0.lock().younger.len() <= KNOWN);
     }
 }

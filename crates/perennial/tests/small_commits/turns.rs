@@ -1,14 +1,14 @@
-//! Short words for what stories are made of.
+//! Helpers for the turns of scripted workflows.
 
 use duroxide::providers::{ExecutionMetadata, OrchestrationItem, WorkItem};
 use duroxide::{Event, EventKind};
 use perennial_scenarios::calls;
 pub use perennial_scenarios::calls::{activity, raised, start};
 
-/// What a turn answers.
+/// The result of a turn.
 #[derive(Clone, Default)]
 pub struct Reply {
-    /// What happened, beside the messages that it consumes.
+    /// What happened, besides the messages that it consumes.
     pub kinds: Vec<EventKind>,
     /// Activities to queue.
     pub work: Vec<WorkItem>,
@@ -28,7 +28,7 @@ pub fn completed(work: &WorkItem) -> WorkItem {
     calls::completed(instance, *id)
 }
 
-/// What a message is known by in a history.
+/// The name of a message in a history.
 pub fn told(message: &WorkItem) -> String {
     match message {
         WorkItem::StartOrchestration { instance, .. } => format!("start {instance}"),
@@ -38,7 +38,7 @@ pub fn told(message: &WorkItem) -> String {
     }
 }
 
-/// A key that is set.
+/// The event that sets a key.
 pub fn set(key: u64) -> EventKind {
     EventKind::KeyValueSet {
         key: format!("key {key}"),
@@ -47,7 +47,7 @@ pub fn set(key: u64) -> EventKind {
     }
 }
 
-/// What has been consumed, by a history.
+/// The messages consumed in a history.
 pub fn consumed(history: &[Event]) -> Vec<String> {
     let data = |event: &Event| match &event.kind {
         EventKind::QueueEventDelivered { data, .. } => Some(data.clone()),
@@ -67,7 +67,7 @@ pub fn events(item: &OrchestrationItem, kinds: Vec<EventKind>) -> Vec<Event> {
     messages.chain(kinds).zip(next..).map(event).collect()
 }
 
-/// What a turn tells of its workflow.
+/// The metadata of a turn.
 pub fn metadata(status: Option<&str>, parent: Option<&str>) -> ExecutionMetadata {
     ExecutionMetadata {
         orchestration_name: Some("Flow".to_owned()),
