@@ -7,16 +7,17 @@
 //! use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry};
 //! use std::time::Duration;
 //!
-//! let store = perennial::open("memory:").await?; // or "file:///var/lib/app"
+//! let perennial = perennial::connect("memory:").await?; // or "file:///var/lib/app"
 //! let greet = |_: ActivityContext, name: String| async move { Ok(format!("Hello, {name}!")) };
 //! let activities = ActivityRegistry::builder().register("Greet", greet).build();
 //! let hello = |ctx: OrchestrationContext, name: String| async move { ctx.schedule_activity("Greet", name).await };
 //! let workflows = OrchestrationRegistry::builder().register("Hello", hello).build();
-//! let runtime = Runtime::start_with_store(store.clone(), activities, workflows).await;
-//! let client = Client::new(store);
-//! client.start_orchestration("hello-1", "Hello", "Rust").await?;
-//! println!("{:?}", client.wait_for_orchestration("hello-1", Duration::from_secs(5)).await?);
+//! let runtime = Runtime::start_with_store(perennial.provider(), activities, workflows).await;
+//! Client::new(perennial.provider()).start_orchestration("hello-1", "Hello", "Rust").await?;
+//! let greeting: String = perennial.workflows().result("hello-1", Duration::from_secs(5)).await??;
+//! assert_eq!(greeting, "Hello, Rust!");
 //! runtime.shutdown(None).await;
+//! perennial.close().await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -28,22 +29,22 @@
 //! | `cosmos://ACCOUNT/DATABASE/CONTAINER` | a container of Azure Cosmos DB that many processes share (feature `cosmos`) |
 //! | `cosmos+http://127.0.0.1:PORT/DATABASE/CONTAINER` | the same, of an emulator on this machine |
 //!
-//! A container is made once, with `perennial cosmos init URL`. The program proves who it is by the account's key in the
-//! environment variable `PERENNIAL_COSMOS_KEY`, or else by an identity of Entra ID: a managed identity, a workload identity,
-//! or `az login`. A URL holds no secret, for URLs are logged; one that does is refused.
+//! A container is created once, with `perennial cosmos init URL`. The program authenticates with the account's key in the
+//! environment variable `PERENNIAL_COSMOS_KEY`, or else with an identity of Entra ID: a managed identity, a workload identity,
+//! or `az login`. A URL holds no secret, because URLs are logged; one that does is refused.
 //!
 //! # When the disk fails
 //!
-//! A store whose disk becomes full or fails says so, and opens itself again once the cause has passed. Programs need not care;
-//! one that would rather exit awaits [`Workflows::closed`]:
+//! A store whose disk becomes full or fails reports it, and opens itself again once the cause has passed. Programs need not care;
+//! one that would rather exit awaits [`Handle::closed`]:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let store = perennial::open("memory:").await?;
-//! let watched = store.clone();
+//! let perennial = perennial::connect("memory:").await?;
+//! let watched = perennial.clone();
 //! let broken = tokio::spawn(async move { eprintln!("{}", watched.closed().await) });
-//! # store.close().await?;
+//! # perennial.close().await?;
 //! # broken.await?;
 //! # Ok(())
 //! # }
@@ -95,3 +96,8 @@ pub async fn connect(url: &str) -> Result<Handle, OpenError> {
 pub async fn open(url: &str) -> Result<Arc<Workflows>, OpenError> {
     Builder::new(url).open().await
 }
+
+/// Compiles the program of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;

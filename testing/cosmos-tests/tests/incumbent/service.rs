@@ -54,17 +54,11 @@ async fn b21_what_is_asked_for_is_indexed_and_nothing_else() {
     let found: ContainerProperties = room.raw().await.read(None).await.unwrap().into_model().unwrap();
     let policy = found.indexing_policy.unwrap();
     let included: Vec<&str> = policy.included_paths.iter().map(|path| path.path.as_str()).collect();
-    for path in [
-        "/lane/?",
-        "/topic/?",
-        "/due/?",
-        "/slot/?",
-        "/kind/?",
-        "/status/?",
-        "/parent/?",
-    ] {
+    for path in ["/lane/?", "/topic/?", "/due/?", "/kind/?", "/status/?", "/parent/?"] {
         assert!(included.contains(&path), "{path} of {included:?}");
     }
-    assert!(!included.iter().any(|path| path.contains("body") || *path == "/*"));
+    // No query is about slots.
+    let is_needless = |path: &&str| path.contains("body") || path.contains("slot") || *path == "/*";
+    assert!(!included.iter().any(|path| is_needless(path)));
     assert!(policy.excluded_paths.iter().any(|path| path.path == "/*"));
 }
