@@ -53,7 +53,7 @@ impl Default for Settings {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
     interval: Duration,
-    settling: Duration,
+    idle: Duration,
 }
 
 /// How many intervals may pass before a handle that should have written is taken for dead.
@@ -63,21 +63,18 @@ impl Timing {
     pub(crate) fn of(settings: &Settings) -> Self {
         Self {
             interval: settings.counters_interval,
-            settling: settings.counters_idle,
+            idle: settings.counters_idle,
         }
     }
 
     /// How long nothing must have changed before totals are complete.
     pub(crate) fn idle_ms(self) -> u64 {
-        u64::try_from(self.settling.as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.idle.as_millis()).unwrap_or(u64::MAX)
     }
 
     /// How long after a write other handles wait for the next one.
     pub(crate) fn grace_ms(self) -> u64 {
-        let late = self
-            .interval
-            .saturating_mul(MISSED_INTERVALS)
-            .saturating_add(self.settling);
+        let late = self.interval.saturating_mul(MISSED_INTERVALS).saturating_add(self.idle);
         u64::try_from(late.as_millis()).unwrap_or(u64::MAX)
     }
 }

@@ -5,7 +5,7 @@ use crate::gate::Door;
 use duroxide::EventKind;
 use duroxide::providers::{Provider, ProviderAdmin, PruneOptions, TagFilter};
 use perennial_kv::MemoryDisk;
-use perennial_workflow::testing;
+use perennial_workflow::{Settings, testing};
 use std::future::Future;
 use std::time::Duration;
 
@@ -214,7 +214,12 @@ async fn the_result_of_a_cancelled_activity_is_not_put_on_the_board_of_an_instan
 
 #[tokio::test]
 async fn an_instance_that_was_deleted_is_not_run_again_before_the_board_knows() {
-    let (workflows, gate) = fresh(Default::default()).await;
+    // The dispatcher reads the head that the store has; the message it has in memory.
+    let settings = Settings {
+        cache_bytes: 1,
+        ..Settings::default()
+    };
+    let (workflows, gate) = fresh(settings).await;
     execute(&workflows, "a", 1, Some("Completed")).await;
     // A client that did not hear of the first start has started it again.
     send(&workflows, start("a")).await;
