@@ -56,6 +56,12 @@ impl ScanQuery {
         self.keys_only = true;
         self
     }
+
+    /// Whether a record with this id is in what the query asks for.
+    pub fn includes(&self, id: &RecordId) -> bool {
+        let is_under = |under: &RecordId| id == under || id.below(under).is_some();
+        self.under.as_ref().is_none_or(is_under) && self.after.as_ref().is_none_or(|after| id > after)
+    }
 }
 
 /// A page of a scan, in order of ids.

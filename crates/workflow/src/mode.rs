@@ -141,6 +141,15 @@ impl Mode {
         }
     }
 
+    /// From here on, reads of an instance show everything that any process had stored before this call. For operations that
+    /// remove what they find: what an old read misses would stay.
+    pub async fn catch_up(&self, engine: &Engine, instance: &str) -> Result<()> {
+        match self {
+            Self::Exclusive => Ok(()),
+            Self::Shared(_) => shared::is_surely_absent(engine, Head::key(instance)).await.map(|_| ()),
+        }
+    }
+
     /// Whether a record that a read did not find is surely absent. If not, it is there, and every later read finds it.
     pub async fn is_surely_absent(&self, engine: &Engine, key: Key) -> Result<bool> {
         match self {

@@ -100,16 +100,9 @@ impl View {
     pub fn scan(&self, query: &ScanQuery, until_ms: u64) -> ScanPage {
         let written = self.past.0.lock();
         let up_to = self.seen(&written, &query.partition, until_ms);
-        let is_wanted = |id: &RecordId| {
-            let is_under = query
-                .under
-                .as_ref()
-                .is_none_or(|under| id == under || id.below(under).is_some());
-            is_under && query.after.as_ref().is_none_or(|after| id > after)
-        };
         let all = written.records.get(&query.partition).into_iter().flatten();
         let mut records: Vec<Record> = all
-            .filter(|(id, _)| is_wanted(id))
+            .filter(|(id, _)| query.includes(id))
             .filter_map(|(_, writes)| visible(writes, up_to).cloned())
             .take(query.limit.saturating_add(1))
             .collect();

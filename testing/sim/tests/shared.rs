@@ -163,3 +163,8 @@ fn a_claim_whose_messages_another_process_consumed_is_removed_when_it_lapses() {
 fn intents_do_not_count_as_removed_because_one_of_them_was_gone() {
     are_clean(&[1_794_970_861_711]);
 }
+
+#[test]
+fn a_deletion_removes_a_message_that_an_old_read_does_not_show() {
+    are_clean(&[1_794_992_922_749]);
+}

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use perennial_kv::{EngineError, MemoryDisk, MemoryStore, SharedMemory};
 use perennial_store::{
     Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, HealthWatch, Key, Limits, ListFilter, ListPage,
-    Record, Result, ScanPage, ScanQuery, Sharing, Signals, Store,
+    Partition, Record, Result, ScanPage, ScanQuery, Sharing, Signals, Store,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -41,6 +41,8 @@ pub struct Gate {
     inner: Arc<dyn Store>,
     guards: Mutex<Vec<Guard>>,
     is_down: AtomicBool,
+    /// A partition of which reads are old, with what they show.
+    lagging: Mutex<Option<(Partition, Vec<Record>)>>,
 }
 
 /// A call that will stop.
@@ -91,7 +93,34 @@ impl Gate {
             inner,
             guards: Mutex::default(),
             is_down: AtomicBool::new(false),
+            lagging: Mutex::default(),
         })
+    }
+
+    /// Makes reads of a partition show it as it is now, until a commit to it through this store returns: session consistency.
+    pub async fn lag(&self, partition: Partition) {
+        let all = ScanQuery::all(partition.clone(), usize::MAX);
+        let records = self.inner.scan(&all).await.unwrap().records;
+        *self.lagging.lock().unwrap() = Some((partition, records));
+    }
+
+    /// What an old read of a partition shows, if its reads are old.
+    fn old(&self, partition: &Partition) -> Option<Vec<Record>> {
+        let lagging = self.lagging.lock().unwrap();
+        lagging
+            .as_ref()
+            .filter(|(of, _)| of == partition)
+            .map(|(_, records)| records.clone())
+    }
+
+    fn catch_up(&self, written: &[Partition]) {
+        let mut lagging = self.lagging.lock().unwrap();
+        if lagging
+            .as_ref()
+            .is_some_and(|(partition, _)| written.contains(partition))
+        {
+            *lagging = None;
+        }
     }
 
     /// Makes commits fail, or succeed again.
@@ -142,13 +171,18 @@ impl Store for Gate {
         if self.is_down.load(Ordering::Relaxed) {
             return Err(Error::Unavailable("the store is down".to_owned()));
         }
+        let written: Vec<Partition> = commit.ops.iter().map(|op| op.key().partition.clone()).collect();
         let outcome = self.inner.commit(commit).await;
+        self.catch_up(&written);
         self.pass(Door::Reply).await;
         outcome
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {
         self.pass(Door::Get).await;
+        if let Some(old) = self.old(&key.partition) {
+            return Ok(old.into_iter().find(|record| record.key == *key));
+        }
         let found = self.inner.get(key).await;
         self.pass(Door::Got).await;
         found
@@ -156,6 +190,10 @@ impl Store for Gate {
 
     async fn scan(&self, query: &ScanQuery) -> Result<ScanPage> {
         self.pass(Door::Scan).await;
+        if let Some(mut records) = self.old(&query.partition) {
+            records.retain(|record| query.includes(&record.key.id));
+            return Ok(ScanPage { records, next: None });
+        }
         self.inner.scan(query).await
     }
 

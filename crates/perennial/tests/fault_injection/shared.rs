@@ -320,3 +320,25 @@ async fn a_claim_that_was_lost_is_not_proven_by_the_message_that_another_process
         .await
         .unwrap();
 }
+
+/// A process deletes an instance that it has seen, and does not see yet that another process has queued a second start.
+#[tokio::test]
+async fn a_deletion_removes_a_start_that_its_reads_do_not_show_yet() {
+    let database = database();
+    let (here, gate) = process(&database, Settings::default()).await;
+    let (there, _) = process(&database, Settings::default()).await;
+    let (_, token, _) = started_here(&here, "i", LEASE).await;
+    let events = vec![started("i", 1)];
+    ack(&*here, &token, 1, events, vec![], Some("Completed")).await.unwrap();
+    gate.lag(Partition::new("wf:i")).await;
+    send(&*there, start("i")).await;
+    let deleted = here
+        .as_management_capability()
+        .unwrap()
+        .delete_instance("i", false)
+        .await
+        .unwrap();
+    assert_eq!((deleted.instances_deleted, deleted.queue_messages_deleted), (1, 1));
+    assert_eq!(records(&database, "i"), Vec::<String>::new());
+    assert!(turn_within(&*there, ms(500)).await.is_none());
+}

@@ -9,7 +9,7 @@ use super::inspect::{self, Parents};
 use super::two_phase_delete::{self, Verdict};
 use crate::engine::Engine;
 use crate::error::from_store;
-use crate::instance::{self, Snapshot};
+use crate::instance;
 use crate::mutation::mutant;
 use crate::outbox;
 use crate::read::Freshness;
@@ -68,6 +68,9 @@ async fn attempt(
     force: bool,
 ) -> Result<Option<DeleteInstanceResult>, ProviderError> {
     let failed = |e: Error| from_store(OPERATION, &e);
+    for id in ids {
+        engine.mode.catch_up(engine, id).await.map_err(failed)?;
+    }
     if !flush_outboxes(engine, ids).await.map_err(failed)? {
         return Ok(None);
     }
@@ -116,7 +119,8 @@ enum Standing {
 
 /// Refuses to delete an instance that runs, unless forced, or that has children which would become orphans.
 async fn validate(engine: &Engine, id: &str, ids: &BTreeSet<String>, force: bool) -> Result<Standing, ProviderError> {
-    let snapshot = find(engine, &Arc::from(id))
+    let snapshot = engine
+        .read(&Arc::from(id), Freshness::Latest)
         .await
         .map_err(|e| from_store(OPERATION, &e))?;
     let Some((head, version)) = snapshot.head.as_ref().filter(|(head, _)| !head.is_blank()) else {
@@ -150,16 +154,6 @@ async fn in_two_phases(
         Verdict::Deleted => Ok(Some(plan.result)),
         Verdict::Overtaken => Ok(None),
     }
-}
-
-/// Reads an instance that is to be deleted. On a shared store, an instance that a read does not find may be newer than the
-/// read: a child that stayed would be an orphan.
-async fn find(engine: &Engine, id: &Arc<str>) -> Result<Arc<Snapshot>, Error> {
-    let snapshot = engine.read(id, Freshness::Latest).await?;
-    if snapshot.head.is_some() || engine.mode.is_surely_absent(engine, Head::key(id)).await? {
-        return Ok(snapshot);
-    }
-    engine.read(id, Freshness::Latest).await
 }
 
 /// Refuses a deletion that would make a child an orphan.
