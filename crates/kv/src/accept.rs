@@ -2,7 +2,7 @@
 
 use crate::known::Known;
 use crate::prepare::{Condition, Effect, Encoded, Prepared, PreparedOp};
-use crate::state::{Accepted, Change, State, Ticket};
+use crate::state::{Accepted, Change, Reply, State, Ticket};
 use crate::store::engine_error;
 use crate::{EngineError, OrderedKv, Table, Write, keys, value};
 use bytes::Bytes;
@@ -31,7 +31,7 @@ impl State {
             counters: prepared.counters,
             durable: prepared.durability == Durability::Durable,
             published: false,
-            ticket: None,
+            reply: Reply::None,
             bytes: 0,
         };
         let mut versions = Vec::with_capacity(prepared.ops.len());
@@ -147,7 +147,7 @@ impl Accepted {
             counters: Vec::new(),
             durable: false,
             published: true,
-            ticket: Some(ticket),
+            reply: Reply::Ticket(ticket),
             bytes: 0,
         }
     }

@@ -13,6 +13,7 @@ use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use tokio::sync::Notify;
 
 /// The state that a handle and its committer share.
 ///
@@ -21,9 +22,13 @@ pub(crate) struct Core<E> {
     /// The engine, until the store is closed.
     pub(crate) engine: RwLock<Option<E>>,
     pub(crate) state: Mutex<State>,
-    /// Wakes the committer.
-    pub(crate) wake: Condvar,
+    /// Wakes the committer, if it is a thread.
+    wake: Condvar,
+    /// Wakes the owner of a store that has no committer thread.
+    wanted: Notify,
     written: Mutex<Written>,
+    /// Held to make the calls of commits that were written without a committer.
+    calling: Mutex<()>,
     pub(crate) counts: Counts,
     pub(crate) signals: SignalSender,
     pub(crate) health: HealthReporter,
@@ -55,7 +60,9 @@ impl<E: OrderedKv> Core<E> {
             engine: RwLock::new(Some(engine)),
             state: Mutex::new(state),
             wake: Condvar::new(),
+            wanted: Notify::new(),
             written: Mutex::new(Written { group, unsynced: false }),
+            calling: Mutex::default(),
             counts,
             signals: SignalSender::new(settings.signal_capacity),
             health: HealthReporter::default(),
@@ -139,11 +146,11 @@ impl<E: OrderedKv> Core<E> {
             self.stop_serving(&mut state, error);
             state.take_group()
         };
-        for ticket in group.into_iter().filter_map(|commit| commit.ticket) {
-            ticket.send(Err(unknown_outcome(error))).ok();
+        for commit in group {
+            complete(commit, Err(unknown_outcome(error)));
         }
-        for ticket in waiting.into_iter().filter_map(|commit| commit.ticket) {
-            ticket.send(Err(closed.error())).ok();
+        for commit in waiting {
+            complete(commit, Err(closed.error()));
         }
     }
 
@@ -152,6 +159,11 @@ impl<E: OrderedKv> Core<E> {
         while let Some(group) = self.next_group() {
             self.commit_group(group);
         }
+        self.finish();
+    }
+
+    /// Releases the engine, with everything durable.
+    pub(crate) fn finish(&self) {
         let engine = self.engine.write().take();
         let outcome = match &engine {
             Some(engine) if !matches!(self.state.lock().closed, Some(Closed::Broken(_) | Closed::Fenced(_))) => {
@@ -198,9 +210,43 @@ impl<E: OrderedKv> Core<E> {
             }
         }
         self.signal(&lanes);
-        for ticket in group.into_iter().filter_map(|commit| commit.ticket) {
-            // A caller that no longer waits needs no reply.
-            ticket.send(Ok(())).ok();
+        for commit in group {
+            complete(commit, Ok(()));
+        }
+    }
+
+    /// There is something to write, or the store is to be closed.
+    pub(crate) fn wake_committer(&self) {
+        self.wake.notify_one();
+        self.wanted.notify_one();
+    }
+
+    /// Waits until something waits to be written.
+    pub(crate) async fn waiting(&self) {
+        while self.state.lock().waiting.is_empty() {
+            self.wanted.notified().await;
+        }
+    }
+
+    /// Writes what waits as one group; returns whether there was anything. In place of a committer thread.
+    pub(crate) fn step(&self) -> bool {
+        let group = self.state.lock().take_group();
+        let is_any = !group.is_empty();
+        if is_any {
+            self.commit_group(group);
+        }
+        is_any
+    }
+
+    /// Makes the calls of commits that were written without a committer, in the order of the commits. Returns once every
+    /// call is made that was due before.
+    pub(crate) fn make_calls(&self) {
+        let _calling = self.calling.lock();
+        loop {
+            let Some((on_durable, committed)) = self.state.lock().calls.pop_front() else {
+                return;
+            };
+            on_durable(Ok(committed));
         }
     }
 
@@ -208,6 +254,13 @@ impl<E: OrderedKv> Core<E> {
         for lane in lanes {
             self.signals.placed(lane);
         }
+    }
+}
+
+/// Sends the outcome of a commit. A call that panics must not end the committer.
+fn complete(commit: Accepted, outcome: Result<()>) {
+    if catch_unwind(AssertUnwindSafe(|| commit.reply.send(outcome))).is_err() {
+        tracing::error!("a call after a commit panicked");
     }
 }
 

@@ -41,6 +41,15 @@ impl MemoryStore {
     pub fn open_disk(disk: &MemoryDisk, settings: Settings) -> Result<Self, EngineError> {
         Self::with_engine(disk.engine(), settings)
     }
+
+    /// The store on a disk, [stepped](Self::stepped) by its owner.
+    pub fn open_stepped(disk: &MemoryDisk, settings: Settings) -> Result<Self, EngineError> {
+        let engine = MemoryEngine {
+            is_stepped: true,
+            ..disk.engine()
+        };
+        Self::stepped(engine, settings)
+    }
 }
 
 /// The content of a memory store, apart from the handle: clones share it, and it survives the store.
@@ -64,6 +73,7 @@ impl MemoryDisk {
         MemoryEngine {
             disk: self.clone(),
             owner: contents.owner,
+            is_stepped: false,
         }
     }
 
@@ -121,6 +131,7 @@ impl MemoryDisk {
 pub struct MemoryEngine {
     disk: MemoryDisk,
     owner: u64,
+    is_stepped: bool,
 }
 
 impl MemoryEngine {
@@ -175,7 +186,7 @@ impl OrderedKv for MemoryEngine {
     }
 
     fn inline(&self) -> bool {
-        true
+        !self.is_stepped
     }
 }
 

@@ -5,14 +5,40 @@ use crate::known::{Known, Recent};
 use crate::meta::{self, Totals};
 use crate::{EngineError, Settings, Span, Table, Write};
 use bytes::Bytes;
-use perennial_store::{Clock, Counter, Error, Health, Lane, Outage, Result, SystemClock};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use perennial_store::{Clock, Committed, Counter, Error, Health, Lane, OnDurable, Outage, Result, SystemClock};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// Where the result of a commit is sent.
+/// Where it is told that the committer has finished.
 pub(crate) type Ticket = oneshot::Sender<Result<()>>;
+
+/// What happens when a commit is durable, or has failed.
+pub(crate) enum Reply {
+    /// Nothing: no caller waits.
+    None,
+    /// The caller returns.
+    Ticket(Ticket),
+    /// A call is made, with the result.
+    Call(OnDurable, Committed),
+}
+
+impl Reply {
+    /// Whether the commit should not be kept waiting.
+    fn is_awaited(&self) -> bool {
+        !matches!(self, Self::None)
+    }
+
+    pub(crate) fn send(self, outcome: Result<()>) {
+        match self {
+            Self::None => {}
+            // A caller that no longer waits needs no reply.
+            Self::Ticket(ticket) => drop(ticket.send(outcome)),
+            Self::Call(on_durable, committed) => on_durable(outcome.map(|()| committed)),
+        }
+    }
+}
 
 /// A change of a record, as readers will see it.
 pub(crate) struct Change {
@@ -33,7 +59,7 @@ pub(crate) struct Accepted {
     pub(crate) durable: bool,
     /// Whether readers see it already.
     pub(crate) published: bool,
-    pub(crate) ticket: Option<Ticket>,
+    pub(crate) reply: Reply,
     pub(crate) bytes: usize,
 }
 
@@ -107,6 +133,8 @@ pub(crate) struct State {
     pub(crate) waiting: Vec<Accepted>,
     pub(crate) waiting_bytes: usize,
     pub(crate) waiting_urgent: bool,
+    /// The calls that are due after commits that were written without a committer.
+    pub(crate) calls: VecDeque<(OnDurable, Committed)>,
     /// Why commits are refused, if they are.
     pub(crate) closed: Option<Closed>,
     /// Whether the committer is to finish.
@@ -130,6 +158,7 @@ impl State {
             waiting: Vec::new(),
             waiting_bytes: 0,
             waiting_urgent: false,
+            calls: VecDeque::new(),
             closed: None,
             stopping: false,
             ended: None,
@@ -147,7 +176,7 @@ impl State {
             self.unwritten.insert(change.key.clone(), unwritten);
         }
         self.waiting_bytes += accepted.bytes;
-        self.waiting_urgent |= accepted.ticket.is_some();
+        self.waiting_urgent |= accepted.reply.is_awaited();
         self.waiting.push(accepted);
     }
 

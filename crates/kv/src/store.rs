@@ -2,14 +2,14 @@
 
 use crate::committer::{Core, outcome, unknown_outcome};
 use crate::prepare::prepare;
-use crate::state::{Accepted, Closed};
+use crate::state::{Accepted, Closed, Reply};
 use crate::stats::add_one;
 use crate::{EngineError, OrderedKv, Settings, Stats};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use perennial_store::{
     Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, Health, HealthWatch, Key, Limits, ListFilter,
-    ListPage, Record, Result, ScanPage, ScanQuery, Sharing, Signals, Store,
+    ListPage, OnDurable, Record, Refused, Result, ScanPage, ScanQuery, Sharing, Signals, Store,
 };
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -17,13 +17,23 @@ use tokio::sync::oneshot;
 
 /// A [`Store`] over an ordered key-value engine, owned by this process.
 ///
-/// Dropping it finishes what was accepted and releases the engine before the drop returns.
+/// Dropping it finishes what was accepted and releases the engine before the drop returns, unless it is
+/// [stepped](Self::stepped).
 pub struct KvStore<E: OrderedKv> {
     core: Arc<Core<E>>,
-    committer: Mutex<Option<JoinHandle<()>>>,
+    committer: Committer,
     limits: Limits,
     key_limit: usize,
-    is_inline: bool,
+}
+
+/// What writes the commits that wait.
+enum Committer {
+    /// Nothing waits: each commit is written by its caller.
+    Inline,
+    /// A thread.
+    Thread(Mutex<Option<JoinHandle<()>>>),
+    /// The owner of the store, by calling [`KvStore::step`].
+    Owner,
 }
 
 pub(crate) fn engine_error(error: EngineError) -> Error {
@@ -38,27 +48,58 @@ pub(crate) fn closed() -> Error {
     Closed::ByOwner.error()
 }
 
-type Submitted = (Committed, Option<oneshot::Receiver<Result<()>>>);
+/// How the caller of a commit learns of its result.
+enum Submitted {
+    /// It is done.
+    Done(Committed),
+    /// It is done when the receiver says so.
+    Waiting(Committed, oneshot::Receiver<Result<()>>),
+    /// By a call.
+    Ordered,
+}
 
 impl<E: OrderedKv> KvStore<E> {
     /// Opens a store on an engine: reads its queue table and starts a new epoch.
     pub fn with_engine(engine: E, settings: Settings) -> std::result::Result<Self, EngineError> {
+        let committer = match engine.inline() {
+            true => Committer::Inline,
+            false => Committer::Thread(Mutex::default()),
+        };
+        let store = Self::with_committer(engine, settings, committer)?;
+        if let Committer::Thread(thread) = &store.committer {
+            *thread.lock() = Some(spawn_committer(&store.core)?);
+        }
+        Ok(store)
+    }
+
+    /// A store without a thread, whose commits are written when [`step`](Self::step) is called: for simulation, where nothing
+    /// may happen by itself. Dropping it loses what was not written, as the death of a process does.
+    pub fn stepped(engine: E, settings: Settings) -> std::result::Result<Self, EngineError> {
+        Self::with_committer(engine, settings, Committer::Owner)
+    }
+
+    fn with_committer(engine: E, settings: Settings, committer: Committer) -> std::result::Result<Self, EngineError> {
         let mut limits = settings.limits;
         limits.bytes_per_key = limits.bytes_per_key.min(engine.key_limit());
         let key_limit = limits.bytes_per_key;
-        let is_inline = engine.inline();
         let core = Arc::new(Core::open(engine, settings)?);
-        let committer = match is_inline {
-            true => None,
-            false => Some(spawn_committer(&core)?),
-        };
         Ok(Self {
             core,
-            committer: Mutex::new(committer),
+            committer,
             limits,
             key_limit,
-            is_inline,
         })
+    }
+
+    /// Waits until there is something for [`step`](Self::step) to write.
+    pub async fn waiting(&self) {
+        self.core.waiting().await;
+    }
+
+    /// Writes everything that waits as one group, syncs it and completes it; returns whether there was anything. Only for a
+    /// [stepped](Self::stepped) store.
+    pub fn step(&self) -> bool {
+        matches!(self.committer, Committer::Owner) && self.core.step()
     }
 
     /// What this handle has done so far.
@@ -66,8 +107,9 @@ impl<E: OrderedKv> KvStore<E> {
         self.core.counts.snapshot()
     }
 
-    /// Gives a commit its place in the order. Everything that decides its outcome happens here, in one step.
-    fn submit(&self, commit: Commit) -> Result<Submitted> {
+    /// Gives a commit its place in the order. Everything that decides its outcome happens here, in one step. `on_durable` is
+    /// taken if the commit is accepted.
+    fn submit(&self, commit: Commit, on_durable: &mut Option<OnDurable>) -> Result<Submitted> {
         let prepared = prepare(commit, &self.limits, self.key_limit)?;
         let engine = self.core.engine.read();
         let engine = engine.as_ref().ok_or_else(closed)?;
@@ -84,8 +126,8 @@ impl<E: OrderedKv> KvStore<E> {
             true => add_one(&self.core.counts.commits_durable),
             false => add_one(&self.core.counts.commits_relaxed),
         }
-        if !self.is_inline {
-            return Ok((committed, self.enqueue(&mut state, accepted)));
+        if !matches!(self.committer, Committer::Inline) {
+            return Ok(self.enqueue(&mut state, accepted, committed, on_durable.take()));
         }
         let mut group = [accepted];
         if let Err(error) = self.core.write(engine, &mut group) {
@@ -96,9 +138,16 @@ impl<E: OrderedKv> KvStore<E> {
         for commit in &group {
             state.publish(commit, &mut lanes);
         }
+        let submitted = match on_durable.take() {
+            None => Submitted::Done(committed),
+            Some(on_durable) => {
+                state.calls.push_back((on_durable, committed));
+                Submitted::Ordered
+            }
+        };
         drop(state);
         self.core.signal(&lanes);
-        Ok((committed, None))
+        Ok(submitted)
     }
 
     /// Leaves a commit to the committer. A relaxed one is visible at once and does not wait, unless too much is
@@ -107,24 +156,34 @@ impl<E: OrderedKv> KvStore<E> {
         &self,
         state: &mut crate::state::State,
         mut accepted: Accepted,
-    ) -> Option<oneshot::Receiver<Result<()>>> {
+        committed: Committed,
+        on_durable: Option<OnDurable>,
+    ) -> Submitted {
         let mut lanes = Vec::new();
-        let is_full = state.waiting_bytes > self.core.settings.max_waiting_bytes;
-        let receiver = (accepted.durable || is_full).then(|| {
-            let (ticket, receiver) = oneshot::channel();
-            accepted.ticket = Some(ticket);
-            receiver
-        });
         if !accepted.durable {
             lanes = state.publish_early(&mut accepted);
         }
-        let was_idle = state.waiting.is_empty() || (receiver.is_some() && !state.waiting_urgent);
+        let is_full = state.waiting_bytes > self.core.settings.max_waiting_bytes;
+        let submitted = match on_durable {
+            Some(on_durable) => {
+                accepted.reply = Reply::Call(on_durable, committed);
+                Submitted::Ordered
+            }
+            None if accepted.durable || is_full => {
+                let (ticket, receiver) = oneshot::channel();
+                accepted.reply = Reply::Ticket(ticket);
+                Submitted::Waiting(committed, receiver)
+            }
+            None => Submitted::Done(committed),
+        };
+        let is_awaited = !matches!(submitted, Submitted::Done(_));
+        let was_idle = state.waiting.is_empty() || (is_awaited && !state.waiting_urgent);
         state.enqueue(accepted);
         if was_idle {
-            self.core.wake.notify_one();
+            self.core.wake_committer();
         }
         self.core.signal(&lanes);
-        receiver
+        submitted
     }
 
     /// Waits until every relaxed commit that has returned is in the engine.
@@ -137,7 +196,7 @@ impl<E: OrderedKv> KvStore<E> {
             let (ticket, receiver) = oneshot::channel();
             let seq = state.last_version;
             state.enqueue(Accepted::barrier(seq, ticket));
-            self.core.wake.notify_one();
+            self.core.wake_committer();
             receiver
         };
         outcome(receiver).await
@@ -153,7 +212,7 @@ impl<E: OrderedKv> KvStore<E> {
         }
         let (ticket, receiver) = oneshot::channel();
         state.closers.push(ticket);
-        self.core.wake.notify_one();
+        self.core.wake_committer();
         Err(receiver)
     }
 
@@ -182,10 +241,17 @@ fn spawn_committer<E: OrderedKv>(core: &Arc<Core<E>>) -> std::result::Result<Joi
 
 impl<E: OrderedKv> Drop for KvStore<E> {
     fn drop(&mut self) {
-        let Some(committer) = self.committer.get_mut().take() else {
+        let Committer::Thread(thread) = &self.committer else {
+            return;
+        };
+        let Some(committer) = thread.lock().take() else {
             return;
         };
         drop(self.stop());
+        // A call after a commit may have been the last to use the store. Then this is the committer, which ends by itself.
+        if committer.thread().id() == std::thread::current().id() {
+            return;
+        }
         if committer.join().is_err() {
             tracing::error!("the committer thread panicked");
         }
@@ -207,11 +273,26 @@ impl<E: OrderedKv> Store for KvStore<E> {
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed> {
-        let (committed, receiver) = self.submit(commit)?;
-        if let Some(receiver) = receiver {
-            outcome(receiver).await?;
+        match self.submit(commit, &mut None)? {
+            Submitted::Waiting(committed, receiver) => outcome(receiver).await.map(|()| committed),
+            Submitted::Done(committed) => Ok(committed),
+            // Only where there is a call.
+            Submitted::Ordered => Ok(Committed::default()),
         }
-        Ok(committed)
+    }
+
+    async fn order(&self, commit: Commit, on_durable: OnDurable) -> std::result::Result<(), Refused> {
+        let mut on_durable = Some(on_durable);
+        let submitted = self.submit(commit, &mut on_durable);
+        match (submitted, on_durable) {
+            (Err(error), Some(on_durable)) => Err(Refused { error, on_durable }),
+            _ => {
+                if matches!(self.committer, Committer::Inline) {
+                    self.core.make_calls();
+                }
+                Ok(())
+            }
+        }
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {
@@ -256,12 +337,17 @@ impl<E: OrderedKv> Store for KvStore<E> {
     }
 
     async fn close(&self) -> Result<()> {
-        if self.is_inline {
+        if matches!(self.committer, Committer::Inline) {
             return self.close_inline();
         }
-        match self.stop() {
-            Ok(outcome) => outcome,
-            Err(receiver) => outcome(receiver).await,
+        let receiver = match self.stop() {
+            Ok(outcome) => return outcome,
+            Err(receiver) => receiver,
+        };
+        if matches!(self.committer, Committer::Owner) {
+            while self.core.step() {}
+            self.core.finish();
         }
+        outcome(receiver).await
     }
 }

@@ -12,7 +12,8 @@ pub use sweep::Swept;
 
 use crate::{
     Clock, Commit, Committed, Counted, Counter, Cursor, Doubt, DuePage, DueQuery, Error, HealthWatch, Key, Limits,
-    ListFilter, ListPage, Record, RecordPage, Result, ScanPage, ScanQuery, Sharing, Signals, Store, Totals,
+    ListFilter, ListPage, OnDurable, Record, RecordPage, Refused, Result, ScanPage, ScanQuery, Sharing, Signals, Store,
+    Totals,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -153,6 +154,13 @@ impl Store for ChunkedStore {
         let why =
             format!("a commit was staged {TRIES} times, and each time its chunks were gone or too old at the end");
         Err(Error::Unavailable(why))
+    }
+
+    async fn order(&self, commit: Commit, on_durable: OnDurable) -> std::result::Result<(), Refused> {
+        if self.is_passthrough() {
+            return self.inner.order(commit, on_durable).await;
+        }
+        Refused::or_call(self.commit(commit).await, on_durable)
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {

@@ -1,6 +1,6 @@
 //! What a commit requests and what it returns.
 
-use crate::{Counter, Draft, Key, Version};
+use crate::{Counter, Draft, Error, Key, Result, Version};
 
 /// One operation of a commit. A commit names each key at most once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,5 +106,36 @@ impl Committed {
     /// The version that operation `op` wrote.
     pub fn version(&self, op: usize) -> Option<&Version> {
         self.versions.get(op)?.as_ref()
+    }
+}
+
+/// Is called once with the result of a commit that was [ordered](crate::Store::order): when it is durable, or when it is known
+/// that it will not be.
+pub type OnDurable = Box<dyn FnOnce(Result<Committed>) + Send>;
+
+/// A commit that was not ordered, and never will be.
+pub struct Refused {
+    /// Why.
+    pub error: Error,
+    /// What is not called, for another try.
+    pub on_durable: OnDurable,
+}
+
+impl Refused {
+    /// Ends an [order](crate::Store::order) that was carried out as a commit: makes the call, or refuses.
+    pub fn or_call(outcome: Result<Committed>, on_durable: OnDurable) -> std::result::Result<(), Self> {
+        match outcome {
+            Ok(committed) => {
+                on_durable(Ok(committed));
+                Ok(())
+            }
+            Err(error) => Err(Self { error, on_durable }),
+        }
+    }
+}
+
+impl std::fmt::Debug for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Refused").field(&self.error).finish()
     }
 }

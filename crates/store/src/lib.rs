@@ -56,7 +56,7 @@ mod totals;
 
 pub use chunked::{ChunkedStore, Swept, chunk_lane, is_manifest};
 pub use clock::{Clock, SystemClock};
-pub use commit::{Commit, Committed, Durability, Op};
+pub use commit::{Commit, Committed, Durability, OnDurable, Op, Refused};
 pub use due::{DuePage, DueQuery, Topics};
 pub use error::{ConflictReason, Error, Result};
 pub use handle::{Generation, Opener, StoreHandle};

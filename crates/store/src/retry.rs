@@ -2,8 +2,8 @@
 
 use crate::{
     Clock, Commit, Committed, Counted, Counter, Cursor, Doubt, Draft, DuePage, DueQuery, Error, HealthWatch, Key,
-    Limits, ListFilter, ListPage, Op, Record, RecordPage, Result, ScanPage, ScanQuery, Sharing, Signals, Store, Totals,
-    Version,
+    Limits, ListFilter, ListPage, OnDurable, Op, Record, RecordPage, Refused, Result, ScanPage, ScanQuery, Sharing,
+    Signals, Store, Totals, Version,
 };
 use async_trait::async_trait;
 use std::future::Future;
@@ -38,6 +38,41 @@ const EVIDENCE_RECORDS: usize = 4;
 const FIRST_WAIT: Duration = Duration::from_millis(5);
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
+/// The waits between the attempts of one call.
+struct Backoff<'a> {
+    clock: &'a dyn Clock,
+    deadline_ms: u64,
+    wait: Duration,
+}
+
+impl<'a> Backoff<'a> {
+    fn new(clock: &'a dyn Clock, retry_for: Duration) -> Self {
+        let deadline_ms = clock.now_ms().saturating_add(retry_for.as_millis() as u64);
+        Self {
+            clock,
+            deadline_ms,
+            wait: FIRST_WAIT,
+        }
+    }
+
+    /// Waits until the next attempt after this error; returns the error if there must be none.
+    async fn wait_out(&mut self, error: Error) -> Result<()> {
+        let is_over = self.clock.now_ms() >= self.deadline_ms;
+        let pause = match error {
+            Error::Throttled { retry_after } => retry_after.max(self.wait),
+            Error::Unavailable(_) if !is_over => self.wait,
+            error => return Err(error),
+        };
+        if is_over {
+            return Err(Error::Throttled { retry_after: pause });
+        }
+        metrics::counter!("perennial_store_retries_total").increment(1);
+        self.clock.sleep(pause).await;
+        self.wait = (self.wait * 2).min(LONGEST_WAIT);
+        Ok(())
+    }
+}
+
 impl RetryStore {
     /// Wraps a store; a call is retried for about as long as `retry_for`.
     pub fn new(inner: Arc<dyn Store>, clock: Arc<dyn Clock>, retry_for: Duration) -> Self {
@@ -54,23 +89,12 @@ impl RetryStore {
         Call: Fn() -> Reply,
         Reply: Future<Output = Result<T>>,
     {
-        let deadline_ms = self.clock.now_ms().saturating_add(self.retry_for.as_millis() as u64);
-        let mut wait = FIRST_WAIT;
+        let mut backoff = Backoff::new(&*self.clock, self.retry_for);
         loop {
-            let pause = match call().await {
-                Err(Error::Throttled { retry_after }) => retry_after.max(wait),
-                Err(Error::Unavailable(why)) if self.clock.now_ms() >= deadline_ms => {
-                    return Err(Error::Unavailable(why));
-                }
-                Err(Error::Unavailable(_)) => wait,
+            match call().await {
+                Err(error) => backoff.wait_out(error).await?,
                 result => return result,
-            };
-            if self.clock.now_ms() >= deadline_ms {
-                return Err(Error::Throttled { retry_after: pause });
             }
-            metrics::counter!("perennial_store_retries_total").increment(1);
-            self.clock.sleep(pause).await;
-            wait = (wait * 2).min(LONGEST_WAIT);
         }
     }
 
@@ -81,6 +105,38 @@ impl RetryStore {
             match self.get(key).await {
                 Err(Error::Throttled { .. } | Error::Unavailable(_)) => self.clock.sleep(LONGEST_WAIT).await,
                 result => return result,
+            }
+        }
+    }
+
+    /// The outcome of a commit whose reply was lost. It is made again if it did not happen.
+    async fn resolve_or_repeat(&self, commit: &Commit, mut why: String, began_ms: u64) -> Result<Committed> {
+        let deadline_ms = began_ms.saturating_add(self.retry_for.as_millis() as u64);
+        loop {
+            match self.resolve(commit).await {
+                Ok(Some(committed)) => return Ok(committed),
+                Err(Error::Closed(_)) => return Err(Error::UnknownOutcome(why)),
+                Err(other) => return Err(other),
+                Ok(None) => {}
+            }
+            if self.clock.now_ms() >= deadline_ms {
+                return Err(Error::UnknownOutcome(why));
+            }
+            metrics::counter!("perennial_store_retries_total").increment(1);
+            let outcome = self.with_retries(|| self.inner.commit(commit.clone())).await;
+            match outcome {
+                Err(Error::UnknownOutcome(again)) => why = again,
+                // The first attempt may have happened after all, and what was read of it may have been stale. Reads that
+                // follow this conflict are at least as new as it.
+                Err(Error::Conflict { .. }) => {
+                    return match self.resolve(commit).await? {
+                        Some(committed) => Ok(committed),
+                        None => outcome,
+                    };
+                }
+                // The store broke with the first attempt, and nothing that it still returns is evidence.
+                Err(Error::Closed(_)) => return Err(Error::UnknownOutcome(why)),
+                outcome => return outcome,
             }
         }
     }
@@ -164,37 +220,31 @@ impl Store for RetryStore {
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed> {
-        let deadline_ms = self.clock.now_ms().saturating_add(self.retry_for.as_millis() as u64);
-        let mut unknown: Option<String> = None;
+        let began_ms = self.clock.now_ms();
+        match self.with_retries(|| self.inner.commit(commit.clone())).await {
+            Err(Error::UnknownOutcome(why)) => self.resolve_or_repeat(&commit, why, began_ms).await,
+            outcome => outcome,
+        }
+    }
+
+    async fn order(&self, commit: Commit, mut on_durable: OnDurable) -> std::result::Result<(), Refused> {
+        let mut backoff = Backoff::new(&*self.clock, self.retry_for);
+        let began_ms = self.clock.now_ms();
         loop {
-            let outcome = self.with_retries(|| self.inner.commit(commit.clone())).await;
-            let why = match outcome {
-                Err(Error::UnknownOutcome(why)) => why,
-                // The first attempt may have happened after all, and what was read of it may have been stale. Reads that
-                // follow this conflict are at least as new as it.
-                Err(Error::Conflict { .. }) if unknown.is_some() => {
-                    return match self.resolve(&commit).await? {
-                        Some(committed) => Ok(committed),
-                        None => outcome,
-                    };
-                }
-                // The store broke with the first attempt, and nothing that it still returns is evidence.
-                Err(Error::Closed(_)) if unknown.is_some() => {
-                    return Err(Error::UnknownOutcome(unknown.unwrap_or_default()));
-                }
-                outcome => return outcome,
+            let refused = match self.inner.order(commit.clone(), on_durable).await {
+                Ok(()) => return Ok(()),
+                Err(refused) => refused,
             };
-            match self.resolve(&commit).await {
-                Ok(Some(committed)) => return Ok(committed),
-                Err(Error::Closed(_)) => return Err(Error::UnknownOutcome(why)),
-                Err(other) => return Err(other),
-                Ok(None) => {}
-            }
-            if self.clock.now_ms() >= deadline_ms {
-                return Err(Error::UnknownOutcome(why));
-            }
-            unknown = Some(why);
-            metrics::counter!("perennial_store_retries_total").increment(1);
+            on_durable = refused.on_durable;
+            let outcome = match refused.error {
+                // The store has tried to make the commit durable at once.
+                Error::UnknownOutcome(why) => self.resolve_or_repeat(&commit, why, began_ms).await,
+                error => match backoff.wait_out(error).await {
+                    Ok(()) => continue,
+                    Err(error) => Err(error),
+                },
+            };
+            return Refused::or_call(outcome, on_durable);
         }
     }
 

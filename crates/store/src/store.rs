@@ -2,7 +2,7 @@
 
 use crate::{
     Commit, Committed, Counted, Counter, Cursor, Doubt, DuePage, DueQuery, HealthWatch, Key, Limits, ListFilter,
-    ListPage, Partition, Record, RecordId, RecordPage, Result, Signals, Totals,
+    ListPage, OnDurable, Partition, Record, RecordId, RecordPage, Refused, Result, Signals, Totals,
 };
 use async_trait::async_trait;
 
@@ -102,6 +102,19 @@ pub trait Store: Send + Sync + 'static {
 
     /// Applies all operations, or none.
     async fn commit(&self, commit: Commit) -> Result<Committed>;
+
+    /// Orders a commit: returns once its conditions hold and its place among all commits is fixed, without waiting until it
+    /// is durable. Then `on_durable` is called with the result.
+    ///
+    /// * Until `on_durable` is called, no read sees the commit, but every later commit builds on it.
+    /// * Calls are made in the order of the commits, after the commit can be read and before a later commit is durable. They
+    ///   do not depend on the caller's runtime, must not block, and find no lock of the store held.
+    /// * A power cut or a write that fails may undo commits that were ordered: one of them, and all after it. After a
+    ///   failed write the store takes no more commits.
+    /// * A store that cannot order in memory returns when the commit is durable, and makes the call before it returns.
+    async fn order(&self, commit: Commit, on_durable: OnDurable) -> std::result::Result<(), Refused> {
+        Refused::or_call(self.commit(commit).await, on_durable)
+    }
 
     /// Reads one record.
     async fn get(&self, key: &Key) -> Result<Option<Record>>;

@@ -7,15 +7,19 @@ use crate::error;
 use crate::instance::{Cache, Trust};
 use crate::meters::Meters;
 use crate::mode::Mode;
+use crate::mutation::mutant;
 use crate::order::Sequencer;
 use crate::outbox::{KeyedMutex, Outbox};
+use crate::outstanding::Outstanding;
 use crate::records::lanes::LaneLayout;
 use crate::records::work::Activity;
 use crate::settings::Settings;
 use crate::spawn::Spawner;
 use crate::tuning::{FAILURE_PAUSE, RETRY_FOR};
 use duroxide::providers::{ProviderError, WorkItem};
-use perennial_store::{ChunkedStore, Clock, Commit, Committed, Error, Order, Result, RetryStore, Store};
+use perennial_store::{
+    ChunkedStore, Clock, Commit, Committed, Error, OnDurable, Order, Refused, Result, RetryStore, Store,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -43,6 +47,8 @@ pub struct Engine {
     /// Held to roll a turn of an instance forward, one task at a time.
     pub rolling: KeyedMutex,
     pub housekeeper: Housekeeper,
+    /// Acknowledgements that are not durable yet.
+    pub outstanding: Arc<Outstanding>,
     /// Starts background tasks.
     pub spawner: Spawner,
     /// Held by the call that recounts all instances, see [`crate::admin::recount`].
@@ -99,6 +105,7 @@ impl Engine {
             outbox: Outbox::default(),
             rolling: KeyedMutex::default(),
             housekeeper: Housekeeper::default(),
+            outstanding: Arc::default(),
             counting: Arc::default(),
         }
     }
@@ -133,6 +140,12 @@ impl Engine {
     pub async fn commit(&self, mut commit: Commit) -> Result<Committed> {
         self.mode.stamp(&mut commit);
         self.store.commit(commit).await
+    }
+
+    /// Orders a commit; `on_durable` is called when it is durable. Transient failures are retried.
+    pub async fn order(&self, mut commit: Commit, on_durable: OnDurable) -> Result<(), Refused> {
+        self.mode.stamp(&mut commit);
+        self.store.order(commit, on_durable).await
     }
 
     /// A fetch has failed: waits a while before it tries again, so that a dead store is not flooded; fails if the fetch's
@@ -192,7 +205,8 @@ impl Engine {
             .claim(id)
             .filter(|claim| admits(&claim.subject))
             .ok_or_else(dead)?;
-        if claim.until_ms <= now_ms && !claim.committing {
+        let is_acked = mutant!(RenewAcked, false, claim.acked);
+        if is_acked || claim.until_ms <= now_ms && !claim.committing {
             return Err(dead());
         }
         let subject = claim.subject.clone();

@@ -35,6 +35,7 @@ mod mutation;
 mod names;
 mod order;
 mod outbox;
+mod outstanding;
 mod provider;
 mod provider_admin;
 mod queued;

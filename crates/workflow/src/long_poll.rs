@@ -38,7 +38,8 @@ pub trait Fetch {
     async fn woken(&self) {}
 }
 
-/// Hands out the oldest work that `fetch` may take, waiting for it until `deadline_ms`, at most `poll` from now.
+/// Hands out the oldest work that `fetch` may take, waiting for it until `deadline_ms`, at most `poll` from now. A fetch that
+/// does not wait sees all that was acknowledged before.
 pub async fn long_poll<F: Fetch>(
     engine: &Arc<Engine>,
     fetch: &mut F,
@@ -46,6 +47,9 @@ pub async fn long_poll<F: Fetch>(
     mut deadline_ms: u64,
 ) -> Result<Option<F::Fetched>, ProviderError> {
     let want = fetch.want();
+    if poll.is_zero() {
+        engine.outstanding.all().await;
+    }
     let mut waiting: Option<Waiting> = None;
     // A caller that does not wait cannot be woken by the poller.
     let mut polls_itself = poll.is_zero();

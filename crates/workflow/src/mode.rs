@@ -141,11 +141,21 @@ impl Mode {
         }
     }
 
+    /// Whether the ack of this commit returns once it is ordered. Beside others, a commit is not known to succeed before its
+    /// reply; a turn that needs an outbox or several commits has work to do after the first of them.
+    pub fn orders(&self, engine: &Engine, commit: &Commit) -> bool {
+        let limits = engine.store.limits();
+        matches!(self, Self::Exclusive) && limits.partitions_per_commit > 1 && commit.ops.len() <= limits.ops_per_commit
+    }
+
     /// From here on, reads of an instance show everything that any process had stored before this call. For operations that
     /// remove what they find: what an old read misses would stay.
     pub async fn catch_up(&self, engine: &Engine, instance: &str) -> Result<()> {
         match self {
-            Self::Exclusive => Ok(()),
+            Self::Exclusive => {
+                engine.outstanding.of(instance).await;
+                Ok(())
+            }
             Self::Shared(_) => shared::is_surely_absent(engine, Head::key(instance)).await.map(|_| ()),
         }
     }

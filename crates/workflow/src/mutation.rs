@@ -74,6 +74,16 @@ pub enum Mutation {
     SkipClaim,
     /// A process that leaves a shared store hangs.
     HangOnClose,
+    /// Readers see a turn when it is ordered.
+    ReadOrdered,
+    /// A queued activity that an ordered turn cancels is handed out.
+    HandOutCancelled,
+    /// An activity that runs is cancelled when the turn that cancels it is ordered.
+    CancelOrdered,
+    /// A token can be renewed after its ack.
+    RenewAcked,
+    /// A commit is made durable before one that was ordered earlier (*store*).
+    Reorder,
 }
 
 #[cfg(feature = "testing")]

@@ -58,12 +58,14 @@ impl ProviderAdmin for Workflows {
 
     async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError> {
         let engine = self.engine_for("get_system_metrics").await?;
+        engine.outstanding.all().await;
         let metrics = recount::metrics(&engine).await;
         metrics.map_err(|e| from_store("get_system_metrics", &e))
     }
 
     async fn get_queue_depths(&self) -> Result<QueueDepths, ProviderError> {
         let engine = self.engine_for("get_queue_depths").await?;
+        engine.outstanding.all().await;
         let (board, now_ms) = engine.board.lock();
         let (orchestrator_queue, worker_queue) = board.depths(now_ms);
         let (oldest_turn, oldest_work) = board.oldest_ready(now_ms);
@@ -116,6 +118,7 @@ impl ProviderAdmin for Workflows {
 
     async fn prune_executions(&self, instance_id: &str, options: PruneOptions) -> Result<PruneResult, ProviderError> {
         let engine = self.engine_for("prune_executions").await?;
+        engine.outstanding.of(instance_id).await;
         prune::one(&engine, instance_id, &options).await
     }
 

@@ -37,6 +37,7 @@ impl Engine {
         instance: &str,
         freshness: Freshness,
     ) -> Result<Arc<Snapshot>, ProviderError> {
+        self.outstanding.turns_of(instance).await;
         let found = match self.read(&Arc::from(instance), freshness).await {
             Ok(snapshot) => self.unless_deleted(instance, snapshot).await,
             failed => failed,

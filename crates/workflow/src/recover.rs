@@ -211,6 +211,7 @@ async fn release(engine: &Engine, mut record: Record, place: Place, queued: &Que
 
 /// Writes every delivery count down, so that the next opening need not assume the worst.
 pub async fn leave(engine: &Engine) -> Result<()> {
+    engine.outstanding.all().await;
     let mut counts: Vec<(Key, u32)> = {
         let (board, _) = engine.board.lock();
         let queued_messages = board

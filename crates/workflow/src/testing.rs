@@ -51,6 +51,7 @@ pub fn of_part(error: Error, before: usize) -> Error {
 /// Makes the stored history of an instance unreadable.
 pub async fn corrupt_history(workflows: &Workflows, instance: &str) -> Result<()> {
     let engine = workflows.engine();
+    engine.outstanding.all().await;
     let query = ScanQuery::under(partition(instance), Page::root(), usize::MAX);
     let pages = engine.store.scan(&query).await?.records;
     let damage = |key: Key| Op::Put(Draft::new(key, "this is no page"));
@@ -181,7 +182,11 @@ pub async fn compare_cached(
     };
     let stored = instance::load(store, instance).await.map_err(|why| why.to_string())?;
     let version = |snapshot: &instance::Snapshot| snapshot.head.as_ref().map(|(_, version)| version.clone());
-    if !is_idle && version(&cached) != version(&stored) {
+    let turns = |snapshot: &instance::Snapshot| snapshot.head.as_ref().map_or(0, |(head, _)| head.turns);
+    let executions = |snapshot: &instance::Snapshot| snapshot.head.as_ref().map_or(0, |(head, _)| head.execution.id);
+    let is_ahead =
+        (executions(&cached), turns(&cached)) > (executions(&stored), turns(&stored)) && stored.head.is_some();
+    if !is_idle && !is_ahead && version(&cached) != version(&stored) {
         return Ok(());
     }
     if *cached == stored {

@@ -249,3 +249,9 @@ pub const INTENTS_PAGE: usize = 1_000;
 
 /// Queued records per request when a store is opened.
 pub const RECOVER_PAGE: usize = 1_000;
+
+/// How many acknowledgements may be given before they are durable: after a crash as many activities may run again. More than
+/// any group of commits that fills a sync.
+pub const OUTSTANDING_ACKS: usize = 256;
+/// How many bytes they may have: that much is lost with the process and must be done again.
+pub const OUTSTANDING_BYTES: usize = 8 * 1024 * 1024;

@@ -116,8 +116,8 @@ impl Effect {
                     .push(format!("the message of {intent} was delivered again"));
             }
         }
+        self.release_acknowledged(life, facts);
         if life.scene.config.is_shared() {
-            self.release_acknowledged(life, facts);
             self.take_over(life, facts);
         }
     }
@@ -139,7 +139,7 @@ impl Effect {
         }
     }
 
-    /// From now on other processes may get what this commit acknowledges, even before its reply arrives.
+    /// From now on other callers may get what this commit acknowledges, even before its ack returns.
     fn release_acknowledged(&self, life: &Life, facts: &mut Facts) {
         for instance in &self.turned {
             let held = facts.turn_claims.get(instance);

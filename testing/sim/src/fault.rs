@@ -19,6 +19,8 @@ pub enum Operation {
     List,
     /// A read of totals.
     Counters,
+    /// A write of everything that is ordered, and its sync: on a store of one process.
+    Sync,
 }
 
 /// What goes wrong.
@@ -73,6 +75,9 @@ impl Fault {
     /// The faults of a store of one process, as the sweep uses them: slower than every lease, out for most of the engine's
     /// timeout.
     pub const ALONE: &'static [Self] = Self::SHARED.split_at(9).0;
+
+    /// The faults of a sync: before it, what was ordered since the last one is lost with the process.
+    pub const OF_SYNC: [Self; 3] = [Self::SlowBefore(40_000), Self::KillBefore, Self::KillAfter];
 
     /// The faults of a shared store; those that other stores do not have come last.
     pub const SHARED: [Self; 12] = [
@@ -193,8 +198,8 @@ impl Counters {
 
 impl fmt::Display for Counters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use Operation::{Commit, Counters, Due, Get, List, Scan};
-        let operations = [Commit, Get, Scan, Due, List, Counters];
+        use Operation::{Commit, Counters, Due, Get, List, Scan, Sync};
+        let operations = [Commit, Get, Scan, Due, List, Counters, Sync];
         write!(f, "{:<14}", "fault")?;
         for operation in operations {
             write!(f, "{:>10}", format!("{operation:?}").to_lowercase())?;

@@ -47,6 +47,7 @@ pub mod member;
 mod network;
 mod process;
 pub mod program;
+mod promise;
 mod report;
 mod residue;
 pub mod run;

@@ -1,6 +1,7 @@
 //! One process of a run, from its start to its death.
 
 use crate::clock::{WallClock, pause};
+use crate::promise::Promises;
 use crate::scene::Scene;
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -29,6 +30,8 @@ pub struct Life {
     pub number: u32,
     /// Its machine's clock.
     pub wall: Arc<WallClock>,
+    /// Its acks that are not durable yet, on a store of its own.
+    pub promises: Mutex<Promises>,
     state: Mutex<State>,
     bell: Notify,
 }
@@ -41,6 +44,7 @@ impl Life {
             scene: Arc::clone(scene),
             number: scene.facts.lock().begin_process(scene.config.is_shared()),
             wall: Arc::clone(wall),
+            promises: Mutex::default(),
             state: Mutex::new(State::Awake),
             bell: Notify::new(),
         })

@@ -69,11 +69,11 @@ async fn killer(scene: &Scene, life: &Life) {
 }
 
 async fn work(scene: &Arc<Scene>, life: &Arc<Life>, disk: &MemoryDisk) -> End {
-    let Ok(raw) = MemoryStore::open_disk(disk, perennial_kv::Settings::default()) else {
+    let Ok(raw) = MemoryStore::open_stepped(disk, perennial_kv::Settings::default()) else {
         return End::NotOpened;
     };
     let raw = Arc::new(raw);
-    let store = SimStore::alone(Arc::clone(&raw) as _, Arc::clone(life));
+    let store = SimStore::alone(&raw, Arc::clone(life));
     let workflows = match open(life, store).await {
         Ok(workflows) => workflows,
         Err(why) => {

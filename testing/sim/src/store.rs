@@ -6,16 +6,20 @@ use crate::effect::Effect;
 use crate::fault::{Fault, Operation};
 use crate::life::Life;
 use crate::network::{Network, lanes};
+use crate::promise;
 use crate::scene::Scene;
 use crate::view::View;
 use async_trait::async_trait;
+use perennial_kv::MemoryStore;
 use perennial_store::{
-    Commit, Committed, Counter, Cursor, DuePage, DueQuery, Durability, Error, Key, Limits, ListFilter, ListPage, Op,
-    Record, Result, ScanPage, ScanQuery, Sharing, Signals, Store,
+    Commit, Committed, Counter, Cursor, DuePage, DueQuery, Durability, Error, Key, Limits, ListFilter, ListPage,
+    OnDurable, Op, Record, Refused, Result, ScanPage, ScanQuery, Sharing, Signals, Store,
 };
 use perennial_workflow::testing::{self, Mutation};
+use std::future::poll_fn;
 use std::sync::Arc;
-use tokio::sync::Mutex;
+use std::task::Poll;
+use tokio::sync::{Mutex, MutexGuard};
 
 /// A store of one process. Every call may fail, by chance or by its number.
 #[derive(Clone)]
@@ -29,10 +33,11 @@ pub struct SimStore {
 }
 
 impl SimStore {
-    /// The store of a process that owns it.
-    pub fn alone(inner: Arc<dyn Store>, life: Arc<Life>) -> Self {
+    /// The store of a process that owns it, which is synced whenever something waits for that.
+    pub fn alone(inner: &Arc<MemoryStore>, life: Arc<Life>) -> Self {
+        tokio::spawn(sync(Arc::clone(inner), Arc::clone(&life)));
         Self {
-            inner,
+            inner: Arc::clone(inner) as _,
             life,
             line: Some(Arc::default()),
             network: None,
@@ -175,14 +180,13 @@ impl SimStore {
         }
         let keys: Vec<Key> = commit.ops.iter().map(|op| op.key().clone()).collect();
         let again = (fault == Some(Fault::Twice)).then(|| commit.clone());
-        let mut answer = self.apply(call, commit).await;
+        let mut answer = self.apply(call, commit, line).await;
         if let (Some(again), Ok(_)) = (again, &answer) {
-            answer = match self.apply(call, again).await {
+            answer = match self.apply(call, again, None).await {
                 Err(Error::Conflict { .. }) => Err(Error::UnknownOutcome("simulated: sent twice".to_owned())),
                 answer => answer,
             };
         }
-        drop(line);
         if let Err(error) = &answer {
             self.life.trace(|| format!("#{call} {error}"));
         }
@@ -199,11 +203,17 @@ impl SimStore {
         answer
     }
 
-    /// Applies a commit to the store.
-    async fn apply(&self, call: u64, commit: Commit) -> Result<Committed> {
+    /// Applies a commit to the store. The next one follows when this one has its place in the order.
+    async fn apply(&self, call: u64, commit: Commit, line: Option<MutexGuard<'_, ()>>) -> Result<Committed> {
         let effect = Effect::of(&commit);
         let lanes = lanes(&commit);
-        let answer = self.inner.commit(commit).await;
+        let mut committing = self.inner.commit(commit);
+        let ordered = poll_fn(|context| Poll::Ready(committing.as_mut().poll(context))).await;
+        drop(line);
+        let answer = match ordered {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => committing.await,
+        };
         if answer.is_ok() {
             effect.happened(&self.life);
         }
@@ -211,6 +221,78 @@ impl SimStore {
             network.committed(&self.life, call, &effect.keys, answer.is_ok().then_some(lanes));
         }
         answer
+    }
+}
+
+/// Orders a commit on a store of one process; what follows is observed when it is durable.
+impl SimStore {
+    async fn try_order(&self, commit: Commit, on_durable: OnDurable) -> std::result::Result<(), Refused> {
+        let _line = match &self.line {
+            Some(line) => Some(line.lock().await),
+            None => None,
+        };
+        self.life.pass().await;
+        self.scene().stop_if_endless().await;
+        let (call, fault) = self.scene().next_call(Operation::Commit);
+        self.note(call, fault, || format!("order {}", describe(&commit)));
+        if let Err(error) = self.hesitate(call, fault).await {
+            return Err(Refused { error, on_durable });
+        }
+        if fault == Some(Fault::LostRequest) {
+            return Err(Refused {
+                error: lost_read(),
+                on_durable,
+            });
+        }
+        let number = promise::order(&self.life);
+        let (effect, life) = (Effect::of(&commit), Arc::clone(&self.life));
+        let observed: OnDurable = Box::new(move |outcome| {
+            life.trace(|| format!("#{call} is durable: {}", outcome.is_ok()));
+            if outcome.is_ok() {
+                effect.happened(&life);
+                promise::durable(&life, number);
+            }
+            on_durable(outcome);
+        });
+        if testing::is_broken(Mutation::Reorder) && number.is_multiple_of(3) {
+            let inner = Arc::clone(&self.inner);
+            tokio::spawn(async move {
+                pause(20).await;
+                inner.order(commit, observed).await.ok();
+            });
+        } else if let Err(refused) = self.inner.order(commit, observed).await {
+            promise::refuse(&self.life);
+            self.life.trace(|| format!("#{call} {}", refused.error));
+            return Err(refused);
+        }
+        self.linger(call, fault).await;
+        Ok(())
+    }
+}
+
+/// Syncs the store of a process whenever something waits for it, until the process dies: then what waits is lost.
+async fn sync(store: Arc<MemoryStore>, life: Arc<Life>) {
+    loop {
+        store.waiting().await;
+        let (call, fault) = life.scene.next_call(Operation::Sync);
+        let ms = match fault {
+            Some(Fault::SlowBefore(ms) | Fault::SlowAfter(ms)) => ms,
+            _ => life.scene.config.latency(&mut life.scene.chance(call).fork()),
+        };
+        if ms > 0 {
+            pause(ms).await;
+        }
+        if fault == Some(Fault::KillBefore) {
+            life.end();
+        }
+        if life.is_over() {
+            return;
+        }
+        life.trace(|| format!("#{call} sync"));
+        store.step();
+        if fault == Some(Fault::KillAfter) {
+            life.end();
+        }
     }
 }
 
@@ -290,6 +372,22 @@ impl Store for SimStore {
             all.versions.insert(op, None);
         }
         Ok(all)
+    }
+
+    async fn order(&self, commit: Commit, on_durable: OnDurable) -> std::result::Result<(), Refused> {
+        if self.network.is_some() {
+            return Refused::or_call(self.commit(commit).await, on_durable);
+        }
+        let (commit, left_out) = defect::mutated(commit);
+        let whole: OnDurable = Box::new(move |outcome| {
+            on_durable(outcome.map(|mut committed| {
+                for op in left_out {
+                    committed.versions.insert(op, None);
+                }
+                committed
+            }));
+        });
+        self.try_order(commit, whole).await
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {

@@ -182,6 +182,7 @@ impl Scenario {
     /// The faults to try at a call. In long scenarios only two, and only at commits.
     fn faults(&self, operation: Operation) -> &'static [Fault] {
         match (self.kind, operation) {
+            (Kind::Alone, Operation::Sync) => &Fault::OF_SYNC,
             (Kind::Alone, _) => Fault::ALONE,
             (Kind::Shared, Operation::Commit) if self.is_long => &[Fault::LostReply, Fault::KillAfter],
             (Kind::Shared, _) if self.is_long => &[],

@@ -6,8 +6,9 @@ mod items;
 pub use items::split_id;
 
 use crate::claims;
-use crate::facts::Turn;
+use crate::facts::Activity;
 use crate::life::Life;
+use crate::promise::{self, Promise};
 use crate::scene::Scene;
 use async_trait::async_trait;
 use duroxide::Event;
@@ -17,13 +18,16 @@ use duroxide::providers::{
 };
 use futures::FutureExt;
 use perennial_interpose::{Interpose, Interposed};
-use perennial_store::{Clock, Store};
+use perennial_store::{Clock, RecordId, Store};
 use perennial_workflow::{Workflows, testing};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// An observed provider.
 pub type Watched = Interposed<Witness>;
+
+/// A lease that nothing depends on.
+const SHORT: Duration = Duration::from_millis(1);
 
 /// Observes the engine of one process.
 pub struct Witness {
@@ -65,16 +69,37 @@ impl Witness {
         }
     }
 
-    /// Checks that one ack of a turn succeeds.
-    fn turn_acknowledged(&self, turn: Turn, first_event: u64) {
-        let place = (turn.0.clone(), turn.1, first_event);
-        let mut facts = self.scene().facts.lock();
-        facts.turns.push(turn);
-        let is_first = facts.first_events.insert(place.clone());
-        drop(facts);
-        if !is_first {
-            self.scene().blame(format!("the turn {place:?} was acknowledged twice"));
+    /// Checks that a token is dead once its ack has returned.
+    fn check_dead(&self, token: &str, renewed: &Result<(), ProviderError>) {
+        if renewed.is_ok() {
+            self.scene().blame(format!("{token} was renewed after its ack"));
         }
+    }
+
+    /// A turn has cancelled activities, and scheduled others.
+    fn note_cancelled(&self, cancelled: Vec<Activity>, scheduled: &[Activity]) {
+        let mut promises = self.life.promises.lock();
+        promises.cancelled.extend(cancelled);
+        for activity in scheduled {
+            promises.cancelled.remove(activity);
+        }
+    }
+
+    /// Whether the store of this process alone still has an activity that a worker holds.
+    fn is_running(&self, token: &str) -> bool {
+        if self.scene().config.is_shared() {
+            return false;
+        }
+        let now_ms = self.life.now_ms();
+        let held = {
+            let facts = self.scene().facts.lock();
+            let mut held = facts.work_claims.iter();
+            let held = held.find(|(_, held)| held.token == token && held.until_ms > now_ms && !held.acking);
+            held.map(|(activity, _)| activity.clone())
+        };
+        held.is_some_and(|(instance, execution, id)| {
+            self.stored(&instance, RecordId::of("work").number(execution).number(id)) > 0
+        })
     }
 
     /// Checks that the cache agrees with the store.
@@ -128,18 +153,25 @@ impl Interpose for Witness {
         let instance = claims::acking_turn(&self.life, lock_token, true);
         let status = metadata.status.clone();
         let unseen = claims::Unseen::new(&self.life, lock_token);
-        let outcome = self
-            .inner
-            .ack_orchestration_item(
-                lock_token,
-                execution_id,
-                history_delta,
-                worker_items,
-                orchestrator_items,
-                metadata,
-                cancelled_activities,
-            )
-            .await;
+        let scheduled: Vec<Activity> = worker_items.iter().filter_map(items::activity_of).collect();
+        let cancelled = cancelled_activities.iter();
+        let cancelled = cancelled.map(|one| (one.instance.clone(), one.execution_id, one.activity_id));
+        let cancelled: Vec<Activity> = cancelled.collect();
+        let acking = self.inner.ack_orchestration_item(
+            lock_token,
+            execution_id,
+            history_delta,
+            worker_items,
+            orchestrator_items,
+            metadata,
+            cancelled_activities,
+        );
+        let (outcome, ordered) = promise::ack(acking).await;
+        if outcome.is_ok() && !self.scene().config.is_shared() {
+            self.note_cancelled(cancelled, &scheduled);
+            let renewed = self.inner.renew_orchestration_item_lock(lock_token, SHORT).await;
+            self.check_dead(lock_token, &renewed);
+        }
         self.life.pass().await;
         unseen.seen();
         let events = turn.as_ref().map_or(0, |(_, _, events)| events.len());
@@ -151,7 +183,7 @@ impl Interpose for Witness {
         self.note_refusal(lock_token, &outcome);
         outcome?;
         if let Some(turn) = turn {
-            self.turn_acknowledged(turn, first_event);
+            promise::given(&self.life, ordered, Promise::Turn(turn, first_event));
         }
         if let Some(instance) = instance {
             claims::turn_done(&self.life, &instance, lock_token);
@@ -208,7 +240,11 @@ impl Interpose for Witness {
         let result = completion.as_ref().and_then(items::activity_of);
         claims::acking_work(&self.life, token, true);
         let unseen = claims::Unseen::new(&self.life, token);
-        let outcome = self.inner.ack_work_item(token, completion).await;
+        let (outcome, ordered) = promise::ack(self.inner.ack_work_item(token, completion)).await;
+        if outcome.is_ok() && !self.scene().config.is_shared() {
+            let renewed = self.inner.renew_work_item_lock(token, SHORT).await;
+            self.check_dead(token, &renewed);
+        }
         self.life.pass().await;
         unseen.seen();
         self.life.trace(|| format!("ack work {token} {result:?}: {outcome:?}"));
@@ -217,12 +253,7 @@ impl Interpose for Witness {
         outcome?;
         claims::work_done(&self.life, token);
         if let Some(activity) = result {
-            let wall = Arc::clone(&self.life.wall);
-            let before = self.scene().facts.lock().results.insert(activity.clone(), wall);
-            if before.is_some() {
-                self.scene()
-                    .blame(format!("activity {activity:?} was acknowledged twice"));
-            }
+            promise::given(&self.life, ordered, Promise::Result(activity));
         }
         Ok(())
     }
@@ -231,6 +262,10 @@ impl Interpose for Witness {
         self.life.pass().await;
         let from_ms = self.life.now_ms();
         let outcome = self.inner.renew_work_item_lock(token, extend_for).await;
+        if outcome.is_err() && self.is_running(token) {
+            self.scene()
+                .blame(format!("{token} was cancelled before that was durable"));
+        }
         self.life.pass().await;
         claims::work_renewed(&self.life, token, from_ms, extend_for, outcome.is_ok());
         outcome

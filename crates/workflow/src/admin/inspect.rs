@@ -42,6 +42,9 @@ pub async fn page(
     filter: &ListFilter,
     after: Option<&Cursor>,
 ) -> Result<ListPage, ProviderError> {
+    if after.is_none() {
+        engine.outstanding.all().await;
+    }
     let page = engine.store.list(filter, after, LIST_PAGE).await;
     page.map_err(|e| from_store(operation, &e))
 }

@@ -59,6 +59,9 @@ pub struct Claim {
     pub until_ms: u64,
     /// Whether a commit under way relies on it: then it does not expire.
     pub committing: bool,
+    /// Whether that commit is ordered and its ack was given: the token is dead, and what it was for is held until the commit
+    /// is durable.
+    pub acked: bool,
     alarm: Option<AlarmKey>,
     /// The session that a worker took for it and that worker's hold, where other processes see it.
     pub took: Option<(Arc<str>, Arc<str>)>,
@@ -80,6 +83,7 @@ impl Inner {
                 since_ms: now_ms,
                 until_ms,
                 committing: false,
+                acked: false,
                 alarm,
                 took: None,
                 gate: Arc::default(),
@@ -115,10 +119,18 @@ impl Inner {
         }
     }
 
+    /// The commit that relies on a claim is ordered: nothing more can be done with its token.
+    pub fn acked(&mut self, id: ClaimId) {
+        if let Some(claim) = self.claims.get_mut(&id) {
+            claim.acked = true;
+        }
+    }
+
     /// No commit relies on a claim any more: it may expire again.
     pub fn end_commit(&mut self, id: ClaimId, now_ms: u64) {
         let Some(claim) = self.claims.get_mut(&id) else { return };
         claim.committing = false;
+        claim.acked = false;
         let until_ms = claim.until_ms.max(now_ms);
         self.extend(id, until_ms);
     }

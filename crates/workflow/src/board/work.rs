@@ -4,6 +4,7 @@ mod ahead;
 mod claims;
 
 use super::alarms::{Alarm, AlarmKey};
+use super::claims::Subject;
 use super::known::Recent;
 use super::mailbox::Body;
 use super::sessions::Sessions;
@@ -69,6 +70,8 @@ struct Entry {
     queued: QueuedActivity,
     state: State,
     lapsed: Option<ClaimId>,
+    /// Whether a commit that is ordered cancels it: it is not handed out any more.
+    cancelled: bool,
 }
 
 impl Entry {
@@ -219,6 +222,7 @@ impl Inner {
             queued,
             state,
             lapsed: None,
+            cancelled: false,
         };
         self.work.entries.insert(order, Box::new(entry));
         if ready {
@@ -239,7 +243,7 @@ impl Inner {
 
     /// Makes an activity ready and wakes a worker that may take it.
     fn show(&mut self, order: Order, now_ms: u64) {
-        let Some(entry) = self.work.entries.get(&order) else {
+        let Some(entry) = self.work.entries.get(&order).filter(|entry| !entry.cancelled) else {
             return;
         };
         let (tag, session) = (entry.queued.activity.tag.clone(), entry.queued.activity.session.clone());
@@ -251,6 +255,39 @@ impl Inner {
             }
         }
         self.wake_worker(tag.as_deref(), session.as_deref(), now_ms);
+    }
+
+    /// A commit cancels activities that may still be queued: none of them is handed out any more. Those that run go on until
+    /// the commit is durable.
+    pub fn cancel(&mut self, orders: &[Order]) {
+        for order in orders {
+            self.unshow(*order);
+            if let Some(entry) = self.work.entries.get_mut(order) {
+                entry.cancelled = true;
+            }
+        }
+    }
+
+    /// The instance of an activity that a commit is about to cancel while a claim holds it.
+    pub fn cancelling(&self, claim: ClaimId) -> Option<Arc<str>> {
+        let Subject::Work { order } = self.claims.get(&claim)?.subject else {
+            return None;
+        };
+        let entry = self.work.entries.get(&order).filter(|entry| entry.cancelled)?;
+        Some(Arc::clone(&entry.queued.activity.instance))
+    }
+
+    /// That commit was refused.
+    pub fn restore(&mut self, orders: &[Order], now_ms: u64) {
+        for order in orders {
+            let Some(entry) = self.work.entries.get_mut(order) else {
+                continue;
+            };
+            entry.cancelled = false;
+            if entry.state == State::Ready {
+                self.show(*order, now_ms);
+            }
+        }
     }
 
     fn unshow(&mut self, order: Order) {

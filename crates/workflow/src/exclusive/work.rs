@@ -3,11 +3,13 @@
 use crate::board::{ClaimId, QueuedActivity};
 use crate::engine::{Engine, millis};
 use crate::outbox::{self, Outgoing};
+use crate::outstanding::Kind;
 use crate::queued::{NewMessage, note_durability, written};
 use crate::records::{message, work as record};
-use crate::work::{ClaimGuard, Done, Fetched, Worker, hand_out, open};
+use crate::turn::lose;
+use crate::work::{self, ClaimGuard, Done, Fetched, Worker, hand_out, open};
 use duroxide::providers::{ProviderError, WorkItem};
-use perennial_store::{Commit, Committed, Error, Key, Op, Order, Place, Result, Version};
+use perennial_store::{Commit, Committed, Error, Key, OnDurable, Op, Order, Place, Result, Version};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,31 +80,98 @@ async fn refresh(engine: &Engine, order: Order, key: &Key) -> Result<Option<Vers
 
 /// Ends an activity. Nobody else can have ended it, so that another version than the one that is known is a delivery count
 /// that was still being written.
-async fn end(engine: &Engine, done: &Done, ops: Vec<Op>) -> Result<Committed> {
-    let mut commit = Commit::new(ops);
+async fn end(engine: &Engine, done: &Done, mut commit: Commit) -> Result<Committed> {
     loop {
         let outcome = engine.commit(commit.clone()).await;
-        let Err(Error::Conflict { op: 0, .. }) = &outcome else {
-            return outcome;
-        };
-        let known = match commit.ops.first() {
-            Some(Op::Delete(_, version)) => version.clone(),
-            _ => return outcome,
-        };
-        match refresh(engine, done.order, &done.queued.key).await? {
-            Some(version) if version != known => {
-                if let Some(op) = commit.ops.first_mut() {
-                    *op = Op::Delete(done.queued.key.clone(), version);
-                }
-            }
+        match &outcome {
+            Err(error) if is_outdated(engine, done.order, &mut commit, error).await? => {}
             _ => return outcome,
         }
     }
 }
 
+/// Whether a commit that ends an activity failed because its record has another version than the board knew. The commit is
+/// changed to that version.
+async fn is_outdated(engine: &Engine, order: Order, commit: &mut Commit, error: &Error) -> Result<bool> {
+    let (Error::Conflict { op: 0, .. }, Some(Op::Delete(key, known))) = (error, commit.ops.first_mut()) else {
+        return Ok(false);
+    };
+    match refresh(engine, order, key).await? {
+        Some(version) if version != *known => {
+            *known = version;
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Orders the commit that ends an activity. The activity stays on the board, held by a token that is dead, until the commit is
+/// durable.
+async fn order(
+    engine: &Arc<Engine>,
+    done: Done,
+    result: Option<NewMessage>,
+    mut commit: Commit,
+) -> Result<(), ProviderError> {
+    let instance = Arc::clone(&done.queued.activity.instance);
+    let ack = engine.outstanding.begin(&instance, Kind::Work, &commit);
+    let number = ack.number();
+    let arriving = result.iter().map(|result| Arc::clone(&result.instance)).collect();
+    let arriving = engine.board.announce(arriving);
+    let (id, activity) = (done.id, done.order);
+    let session = done.queued.activity.session.clone();
+    let owner = Arc::downgrade(engine);
+    let mut on_durable: OnDurable = Box::new(move |outcome| {
+        let (_arriving, _ack) = (arriving, ack);
+        // Without an engine there is no memory that must agree.
+        let Some(engine) = owner.upgrade() else { return };
+        match outcome {
+            Ok(committed) => publish(&engine, &done, result, &committed),
+            Err(error) => lose(&engine, id, &error),
+        }
+    });
+    loop {
+        let refused = match engine.order(commit.clone(), on_durable).await {
+            Ok(()) => break,
+            Err(refused) => refused,
+        };
+        let outdated = is_outdated(engine, activity, &mut commit, &refused.error).await;
+        if !matches!(outdated, Ok(true)) {
+            drop(refused.on_durable);
+            return Err(work::failed(engine, id, &outdated.err().unwrap_or(refused.error)));
+        }
+        on_durable = refused.on_durable;
+    }
+    {
+        let (mut board, now_ms) = engine.board.lock();
+        board.acked(id);
+        if let Some(session) = &session {
+            board.sessions().used(session, now_ms);
+        }
+    }
+    engine.outstanding.ordered(number).await;
+    Ok(())
+}
+
+/// Makes the board agree with an activity that has ended.
+fn publish(engine: &Engine, done: &Done, result: Option<NewMessage>, committed: &Committed) {
+    let pin = result.as_ref().map(|result| engine.known_pin(&result.instance));
+    engine.meters.activities.increment(1);
+    let (mut board, now_ms) = engine.board.lock();
+    done.leave(&mut board, now_ms);
+    let version = result.as_ref().and_then(|result| written(committed, result.op));
+    if let (Some(result), Some(pin), Some(version)) = (result, pin, version) {
+        board.post(&result.instance, result.order, result.queued(version), pin, now_ms);
+    }
+}
+
 /// Ends an activity and sends its result.
 pub async fn finish(engine: &Arc<Engine>, done: Done, result: Option<(Outgoing, Op)>) -> Result<(), ProviderError> {
-    let ending = done.ending(result);
+    let mut ending = done.ending(result);
+    let commit = Commit::new(std::mem::take(&mut ending.ops));
+    if engine.mode.orders(engine, &commit) {
+        return order(engine, done, ending.result, commit).await;
+    }
     // The claim may go before the result is on the board, if a turn cancels the activity. A deletion must wait all the same.
     let arriving = ending
         .result
@@ -110,20 +179,12 @@ pub async fn finish(engine: &Arc<Engine>, done: Done, result: Option<(Outgoing, 
         .map(|result| Arc::clone(&result.instance))
         .collect();
     let _arriving = engine.board.announce(arriving);
-    let committed = match end(engine, &done, ending.ops).await {
+    let committed = match end(engine, &done, commit).await {
         Ok(committed) => committed,
         Err(error) => return Err(done.failed(engine, &error)),
     };
     let result = still_there(engine, done.id, ending.result).await;
-    let pin = result.as_ref().map(|result| engine.known_pin(&result.instance));
-    engine.meters.activities.increment(1);
-    let (mut board, now_ms) = engine.board.lock();
-    done.leave(&mut board, now_ms);
-    let version = result.as_ref().and_then(|result| written(&committed, result.op));
-    if let (Some(result), Some(pin), Some(version)) = (result, pin, version) {
-        board.post(&result.instance, result.order, result.queued(version), pin, now_ms);
-    }
-    drop(board);
+    publish(engine, &done, result, &committed);
     outbox::dispatch(engine, &done.queued.key.partition, ending.intents, &committed);
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Finishing a turn: one commit, fenced by the version of the instance's head.
 
+use super::ordered;
 use super::plan::{DuplicateEvent, Plan, TurnContext, check_events, plan};
 use crate::board::{ClaimId, Inner, Mark, Pin, Reservation, Subject};
 use crate::engine::Engine;
@@ -19,7 +20,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use tracing::{Instrument, debug, debug_span};
 
-const OPERATION: &str = "ack_orchestration_item";
+pub(super) const OPERATION: &str = "ack_orchestration_item";
 
 /// What a turn wants to become durable.
 #[derive(Default)]
@@ -144,7 +145,17 @@ fn begin(engine: &Engine, id: ClaimId, turn: &Turn) -> Option<TurnContext> {
 }
 
 async fn finish(engine: &Arc<Engine>, id: ClaimId, mut context: TurnContext, turn: Turn) -> Result<(), ProviderError> {
-    match commit(engine, &mut context, turn).await {
+    let planned = match plan_turn(engine, &mut context, turn).await {
+        Ok(planned) if engine.mode.orders(engine, &planned.plan.commit) => {
+            return ordered::finish(engine, id, context, planned).await;
+        }
+        planned => planned,
+    };
+    let done = match planned {
+        Ok(planned) => commit(engine, &mut context, planned).await,
+        Err(error) => Err(error),
+    };
+    match done {
         Ok(done) => {
             engine.meters.turns.increment(1);
             conclude(engine, context, done, Some(id));
@@ -163,7 +174,15 @@ async fn finish(engine: &Arc<Engine>, id: ClaimId, mut context: TurnContext, tur
 /// A turn that is durable, and the messages that it sends until the board knows of them.
 type Done = (Plan, Outcome, Mark);
 
-async fn commit(engine: &Engine, context: &mut TurnContext, turn: Turn) -> Result<Done, ProviderError> {
+/// A turn that is ready to be committed.
+pub struct Planned {
+    pub plan: Plan,
+    /// The instances that it sends messages to, until the board has them.
+    pub arriving: Mark,
+}
+
+/// Draws up the commit of a turn.
+async fn plan_turn(engine: &Engine, context: &mut TurnContext, turn: Turn) -> Result<Planned, ProviderError> {
     let failed = |e: Error| from_store(OPERATION, &e);
     context.ended = other_execution(engine, context, turn.execution).await.map_err(failed)?;
     if let Some(cancelled) = engine.mode.find_cancelled(engine, &turn).await.map_err(failed)? {
@@ -181,7 +200,7 @@ async fn commit(engine: &Engine, context: &mut TurnContext, turn: Turn) -> Resul
         context.handed.iter().filter_map(|handed| handed.origin.as_deref()),
     )
     .await;
-    let mut plan = plan(engine, context, turn).map_err(failed)?;
+    let plan = plan(engine, context, turn).map_err(failed)?;
     mutant!(PublishBeforeCommit, {
         let (mut board, now_ms) = engine.board.lock();
         for new_activity in &plan.new_activities {
@@ -192,10 +211,16 @@ async fn commit(engine: &Engine, context: &mut TurnContext, turn: Turn) -> Resul
     let others = plan.new_messages.iter().map(|new_message| &new_message.instance);
     let others = others.filter(|other| **other != context.instance).cloned().collect();
     let arriving = engine.board.announce(others);
+    Ok(Planned { plan, arriving })
+}
+
+/// Makes a turn durable.
+async fn commit(engine: &Engine, context: &mut TurnContext, planned: Planned) -> Result<Done, ProviderError> {
+    let Planned { mut plan, arriving } = planned;
     let commit = std::mem::take(&mut plan.commit);
     let outcome = redo::commit(engine, &plan.head, commit).await;
     context.overtaken = matches!(outcome, Err(Error::Conflict { .. }));
-    let outcome = outcome.map_err(failed)?;
+    let outcome = outcome.map_err(|e| from_store(OPERATION, &e))?;
     Ok((plan, outcome, arriving))
 }
 
@@ -242,7 +267,13 @@ async fn other_execution(
 /// 2. the board, in one step under its lock: what was consumed is gone before the claim ends, and what is new is there, so
 ///    that no dispatcher takes the instance with messages of a turn that is over;
 /// 3. what makes requests of its own: they may do so only for what is known here by now.
-fn publish(engine: &Arc<Engine>, context: &TurnContext, plan: Plan, committed: &Committed, claim: Option<ClaimId>) {
+pub(super) fn publish(
+    engine: &Arc<Engine>,
+    context: &TurnContext,
+    plan: Plan,
+    committed: &Committed,
+    claim: Option<ClaimId>,
+) {
     let instance = &context.instance;
     let Plan {
         head,
@@ -363,6 +394,7 @@ pub async fn append(
     events: Vec<Event>,
 ) -> Result<(), ProviderError> {
     let instance: Arc<str> = Arc::from(instance);
+    engine.outstanding.of(&instance).await;
     let snapshot = engine
         .read(&instance, Freshness::Latest)
         .await
@@ -387,7 +419,8 @@ pub async fn append(
     engine
         .spawner
         .shield(async move {
-            let done = commit(&engine, &mut context, turn).await?;
+            let planned = plan_turn(&engine, &mut context, turn).await?;
+            let done = commit(&engine, &mut context, planned).await?;
             conclude(&engine, context, done, None);
             Ok(())
         })

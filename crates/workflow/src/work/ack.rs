@@ -1,5 +1,6 @@
 //! Finishing an activity: its record goes and its result comes, in one commit.
 
+use super::lease::claim_of;
 use crate::board::{ClaimId, Inner, QueuedActivity, Subject};
 use crate::engine::Engine;
 use crate::error::{dead_token, from_store, wrong_item};
@@ -16,7 +17,7 @@ const RESULT_OP: usize = 1;
 
 /// Ends an activity, with its result as a message to its instance if it has one.
 pub async fn ack(engine: &Arc<Engine>, token: &str, completion: Option<WorkItem>) -> Result<(), ProviderError> {
-    let id = engine.board.claim_of(token).ok_or_else(|| dead_token(OPERATION))?;
+    let id = claim_of(engine, token).await.ok_or_else(|| dead_token(OPERATION))?;
     match completion {
         None | Some(WorkItem::ActivityCompleted { .. } | WorkItem::ActivityFailed { .. }) => {}
         Some(_) => return Err(wrong_item(OPERATION, "the completion of an activity")),
@@ -88,9 +89,7 @@ impl Done {
 
     /// The commit failed: the claim may run out again.
     pub fn failed(&self, engine: &Engine, error: &Error) -> ProviderError {
-        let (mut board, now_ms) = engine.board.lock();
-        board.end_commit(self.id, now_ms);
-        from_store(OPERATION, error)
+        failed(engine, self.id, error)
     }
 
     /// The activity was cancelled, or another process has it.
@@ -100,6 +99,13 @@ impl Done {
         board.drop_claim(self.id);
         dead_token(OPERATION)
     }
+}
+
+/// The commit that ends an activity failed: the claim may run out again.
+pub fn failed(engine: &Engine, id: ClaimId, error: &Error) -> ProviderError {
+    let (mut board, now_ms) = engine.board.lock();
+    board.end_commit(id, now_ms);
+    from_store(OPERATION, error)
 }
 
 /// Checks the claim, and keeps it from running out while the commit is under way.

@@ -50,6 +50,17 @@ impl Abandoned {
     }
 }
 
+/// The claim that a token names. If a turn that was acknowledged cancels the activity, waits until that is durable: the worker
+/// must not act on what a power cut can take back.
+pub async fn claim_of(engine: &Engine, token: &str) -> Option<ClaimId> {
+    let id = engine.board.claim_of(token)?;
+    let cancelling = engine.board.lock().0.cancelling(id);
+    if let Some(instance) = cancelling {
+        engine.outstanding.turns_of(&instance).await;
+    }
+    Some(id)
+}
+
 /// Gives an activity back, to be handed out again after `delay`.
 pub async fn abandon(
     engine: &Arc<Engine>,
@@ -57,6 +68,7 @@ pub async fn abandon(
     delay: Option<Duration>,
     ignore_attempt: bool,
 ) -> Result<(), ProviderError> {
+    claim_of(engine, token).await;
     let abandoned = Abandoned::of(engine, token, delay, ignore_attempt)?;
     engine.mode.abandon_work(engine, abandoned).await
 }
@@ -64,6 +76,7 @@ pub async fn abandon(
 /// Makes a lease on an activity last `extend` from now. It fails if the activity was cancelled: that is how a
 /// worker learns of it.
 pub async fn renew(engine: &Arc<Engine>, token: &str, extend: Duration) -> Result<(), ProviderError> {
+    claim_of(engine, token).await;
     let stored_ms = engine.mode.renew_work(engine, token, extend).await?;
     let is_work = |subject: &Subject| matches!(subject, Subject::Work { .. });
     let subject = engine.renew_lease(RENEW, token, extend, stored_ms, is_work)?;

@@ -4,6 +4,6 @@ mod ack;
 mod fetch;
 mod lease;
 
-pub use ack::{Done, ack};
+pub use ack::{Done, ack, failed};
 pub use fetch::{ClaimGuard, Fetched, Worker, fetch, hand_out, open};
 pub use lease::{ABANDON, Abandoned, RENEW, abandon, clean_up_sessions, renew, renew_sessions};

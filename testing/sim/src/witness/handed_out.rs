@@ -3,6 +3,7 @@
 use super::Witness;
 use super::items::{activity_of, brief};
 use crate::claims::{self, Lease};
+use crate::promise;
 use duroxide::providers::{OrchestrationItem, WorkItem};
 use duroxide::{Event, EventKind};
 use futures::FutureExt;
@@ -85,6 +86,16 @@ impl Witness {
         let (instance, execution, id) = &activity;
         self.life
             .trace(|| format!("work {instance}/{execution}/{id} attempt {attempt} token {token}"));
+        if promise::is_pending(&self.life, &activity) {
+            self.scene().blame(format!(
+                "activity {id} of {instance}/{execution} was handed out again after an ack that is not durable yet"
+            ));
+        }
+        if self.life.promises.lock().cancelled.contains(&activity) {
+            self.scene().blame(format!(
+                "activity {id} of {instance}/{execution} was handed out after a turn had cancelled it"
+            ));
+        }
         let (was_stored, was_acked) = {
             let facts = self.scene().facts.lock();
             let acked = facts.results.get(&activity);
@@ -107,7 +118,7 @@ impl Witness {
     }
 
     /// How many records an instance has under an id, read from the store.
-    fn stored(&self, instance: &str, under: RecordId) -> usize {
+    pub(super) fn stored(&self, instance: &str, under: RecordId) -> usize {
         let query = ScanQuery::under(Partition::new(format!("wf:{instance}")), under, 10_000).keys_only();
         let page = self.raw.scan(&query).now_or_never().and_then(Result::ok);
         page.map_or(0, |page| page.records.len())

@@ -26,7 +26,7 @@ impl Inner {
 
     /// Restores a claim whose lease ran out before its activity was handed out; `false` if the activity is gone or claimed.
     pub fn hold_task_again(&mut self, order: Order, claim: ClaimId) -> bool {
-        let Some(entry) = self.work.entries.get_mut(&order) else {
+        let Some(entry) = self.work.entries.get_mut(&order).filter(|entry| !entry.cancelled) else {
             return false;
         };
         if entry.state == State::Ready && entry.lapsed == Some(claim) {
