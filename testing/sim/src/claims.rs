@@ -205,10 +205,14 @@ pub fn acking_work(life: &Life, token: &str, acking: bool) {
 /// A turn was acknowledged.
 pub fn turn_done(life: &Life, instance: &str, token: &str) {
     let facts = &mut *life.scene.facts.lock();
-    if facts.turn_claims.get(instance).is_some_and(|held| held.token == token) {
+    let is_held = facts.turn_claims.get(instance).is_some_and(|held| held.token == token);
+    if is_held {
         facts.turn_claims.remove(instance);
     }
-    facts.turn_deliveries.remove(instance);
+    // A process that has its store for itself may have handed out the next turn by now.
+    if is_held || life.scene.config.is_shared() {
+        facts.turn_deliveries.remove(instance);
+    }
 }
 
 /// An ack was refused for good: another holder has taken over, and the claim has ended.

@@ -116,8 +116,8 @@ impl Effect {
                     .push(format!("the message of {intent} was delivered again"));
             }
         }
-        self.release_acknowledged(life, facts);
         if life.scene.config.is_shared() {
+            self.release_acknowledged(life, facts);
             self.take_over(life, facts);
         }
     }
@@ -139,7 +139,20 @@ impl Effect {
         }
     }
 
-    /// From now on other callers may get what this commit acknowledges, even before its ack returns.
+    /// The commit of an ack of this process, which has its store for itself, is durable: from now on its instances and
+    /// activities may be handed out again, even before the ack returns.
+    pub fn acknowledged(&self, life: &Life) {
+        let facts = &mut *life.scene.facts.lock();
+        for instance in &self.turned {
+            facts.turn_claims.remove(instance);
+            facts.turn_deliveries.remove(instance);
+        }
+        for activity in &self.taken {
+            facts.work_claims.remove(activity);
+        }
+    }
+
+    /// From now on other processes may get what this commit acknowledges, even before its reply arrives.
     fn release_acknowledged(&self, life: &Life, facts: &mut Facts) {
         for instance in &self.turned {
             let held = facts.turn_claims.get(instance);

@@ -227,7 +227,7 @@ impl SimStore {
 /// Orders a commit on a store of one process; what follows is observed when it is durable.
 impl SimStore {
     async fn try_order(&self, commit: Commit, on_durable: OnDurable) -> std::result::Result<(), Refused> {
-        let _line = match &self.line {
+        let line = match &self.line {
             Some(line) => Some(line.lock().await),
             None => None,
         };
@@ -250,6 +250,7 @@ impl SimStore {
             life.trace(|| format!("#{call} is durable: {}", outcome.is_ok()));
             if outcome.is_ok() {
                 effect.happened(&life);
+                effect.acknowledged(&life);
                 promise::durable(&life, number);
             }
             on_durable(outcome);
@@ -265,6 +266,7 @@ impl SimStore {
             self.life.trace(|| format!("#{call} {}", refused.error));
             return Err(refused);
         }
+        drop(line);
         self.linger(call, fault).await;
         Ok(())
     }

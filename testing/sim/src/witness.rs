@@ -90,15 +90,18 @@ impl Witness {
         if self.scene().config.is_shared() {
             return false;
         }
-        let now_ms = self.life.now_ms();
+        // A lease that ran out by a clock that was put back since has run out.
+        let high_ms = self.life.high_ms();
         let held = {
             let facts = self.scene().facts.lock();
             let mut held = facts.work_claims.iter();
-            let held = held.find(|(_, held)| held.token == token && held.until_ms > now_ms && !held.acking);
+            let held = held.find(|(_, held)| held.token == token && held.until_ms > high_ms && !held.acking);
             held.map(|(activity, _)| activity.clone())
         };
         held.is_some_and(|(instance, execution, id)| {
-            self.stored(&instance, RecordId::of("work").number(execution).number(id)) > 0
+            // What is stored of an instance that was deleted is of another one of its name.
+            !self.is_being_deleted(&instance)
+                && self.stored(&instance, RecordId::of("work").number(execution).number(id)) > 0
         })
     }
 

@@ -132,8 +132,11 @@ impl Witness {
         head.is_some_and(|head| head.get("enclosed").is_some())
     }
 
-    fn is_being_deleted(&self, instance: &str) -> bool {
-        self.scene().facts.lock().deleted.contains(instance)
+    /// Whether an instance was deleted, or the one that it is a nameless child of.
+    pub(super) fn is_being_deleted(&self, instance: &str) -> bool {
+        let facts = self.scene().facts.lock();
+        let root = instance.split("::").next().unwrap_or(instance);
+        facts.deleted.contains(instance) || facts.deleted.contains(root)
     }
 
     /// Whether another process may have taken over a turn of this one: then its messages may be gone.
