@@ -130,6 +130,14 @@ impl Workflows {
         self.hold.release().await
     }
 
+    /// Waits until everything that a runtime was acknowledged before is durable, or was lost because the store broke.
+    ///
+    /// On a store of this process alone, an ack of a runtime returns when it is ordered, and is durable a sync later. Nothing
+    /// that a program sees, no status and no result of a wait, is ahead of that; so few programs need this.
+    pub async fn flush(&self) {
+        self.engine().outstanding.all().await;
+    }
+
     /// Stops the engine, which writes down what is only in memory, and leaves the store to be closed by the caller. Nothing
     /// opens the store again after this.
     pub async fn stop(&self) -> Result<()> {

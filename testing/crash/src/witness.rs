@@ -7,21 +7,34 @@ use duroxide::Event;
 use duroxide::providers::{
     ExecutionMetadata, Provider, ProviderError, ScheduledActivityIdentifier, SessionFetchConfig, TagFilter, WorkItem,
 };
+use perennial::Workflows;
 use perennial_interpose::{Interpose, Interposed};
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Wraps a provider; each line is written after the call returned `Ok` and before the runtime learns of it.
+/// Wraps a provider. The line of an ack is written when the ack is durable: then it is a promise.
 pub struct Witness {
-    inner: Arc<dyn Provider>,
+    inner: Arc<Workflows>,
     ledger: Arc<Ledger>,
 }
 
 impl Witness {
     /// Wraps `inner`.
-    pub fn new(inner: Arc<dyn Provider>, ledger: Arc<Ledger>) -> Arc<Interposed<Self>> {
+    pub fn new(inner: Arc<Workflows>, ledger: Arc<Ledger>) -> Arc<Interposed<Self>> {
         Arc::new(Interposed::new(Self { inner, ledger }))
+    }
+
+    /// An ack has returned: writes its line as soon as it is durable.
+    fn promise(&self, line: Option<Line>) {
+        let Some(line) = line else { return };
+        let (inner, ledger) = (Arc::clone(&self.inner), Arc::clone(&self.ledger));
+        tokio::spawn(async move {
+            inner.flush().await;
+            if inner.health().is_working() {
+                ledger.append(&line);
+            }
+        });
     }
 }
 
@@ -108,9 +121,7 @@ impl Interpose for Witness {
                 cancelled_activities,
             )
             .await?;
-        if let Some(line) = line {
-            self.ledger.append(&line);
-        }
+        self.promise(line);
         Ok(())
     }
 
@@ -134,9 +145,7 @@ impl Interpose for Witness {
     async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Result<(), ProviderError> {
         let line = completion.as_ref().and_then(done);
         self.inner.ack_work_item(token, completion).await?;
-        if let Some(line) = line {
-            self.ledger.append(&line);
-        }
+        self.promise(line);
         Ok(())
     }
 }
