@@ -72,6 +72,10 @@ pub fn turn_handed_out(life: &Arc<Life>, turn: &Handed<'_>, lease: Lease) {
             // Other processes are past this turn, by clocks that are ahead. It can have no effect.
             return;
         }
+        if facts.overtaken.contains(&(instance.to_owned(), life.number)) {
+            // It rests on a lease that was ended by a clock that disagrees, and its ack will be refused: it holds nothing.
+            return;
+        }
         *reached = turn.number;
         let (number, before) = facts.turn_deliveries.entry(instance.to_owned()).or_default();
         let is_next = turn.number == *number && follows(before, life);

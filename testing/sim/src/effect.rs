@@ -18,6 +18,8 @@ pub struct Effect {
     turned: Vec<String>,
     /// The leases that it writes into heads, or removes with them.
     leased: Vec<(String, Option<Leased>)>,
+    /// The instances whose heads it removes.
+    removed: Vec<String>,
     /// The instances whose histories it extends.
     continued: Vec<String>,
     /// The instances whose messages it consumes.
@@ -79,6 +81,7 @@ impl Effect {
             _ => None,
         });
         let heads = writes().filter(|key| key.id.as_str() == "head");
+        let removed = takes().filter(|key| key.id.as_str() == "head");
         fn instances<'a>(keys: impl Iterator<Item = &'a Key>) -> Vec<String> {
             keys.filter_map(instance_of).map(str::to_owned).collect()
         }
@@ -88,6 +91,7 @@ impl Effect {
             taken: takes().filter_map(activity_of).collect(),
             turned: instances(heads),
             leased: changes().filter_map(leased).collect(),
+            removed: instances(removed),
             continued: instances(pages),
             consumed: instances(consumed),
             delivered: created.filter_map(intent_of).collect(),
@@ -98,10 +102,12 @@ impl Effect {
     pub fn happened(&self, life: &Life) {
         let facts = &mut *life.scene.facts.lock();
         facts.scheduled.extend(self.scheduled.iter().cloned());
-        let leased = self.leased.iter().cloned();
-        facts
-            .leases
-            .extend(leased.map(|(instance, lease)| ((instance, life.number), lease)));
+        for (instance, lease) in &self.leased {
+            // A head that goes with its instance was not released: a deletion takes no notice of claims.
+            if lease.is_some() || !self.removed.contains(instance) || !facts.deleted.contains(instance) {
+                facts.leases.insert((instance.clone(), life.number), lease.clone());
+            }
+        }
         let told = self.continued.iter().chain(&self.consumed);
         let told = told.map(|instance| (instance.clone(), life.number));
         facts.turned_by.extend(told);
@@ -119,6 +125,29 @@ impl Effect {
         if life.scene.config.is_shared() {
             self.release_acknowledged(life, facts);
             self.take_over(life, facts);
+            self.end_leases(life, facts);
+        }
+    }
+
+    /// Notes whose lease is in a head from now on. A process whose clock disagrees may end the lease of another one that is
+    /// about to hand out a turn on it, and does not know that it is lost. If the clocks agree, that must not happen.
+    fn end_leases(&self, life: &Life, facts: &mut Facts) {
+        for (instance, lease) in &self.leased {
+            let is_ours = lease.as_ref().map(|(owner, _)| *owner == life.owner());
+            if is_ours == Some(false) {
+                continue;
+            }
+            if let Some((number, wall)) = facts.leaseholders.remove(instance)
+                && number != life.number
+                && !agree(&wall, life)
+            {
+                facts.overtaken.insert((instance.clone(), number));
+            }
+            if is_ours == Some(true) {
+                let holder = (life.number, Arc::clone(&life.wall));
+                facts.leaseholders.insert(instance.clone(), holder);
+                facts.overtaken.remove(&(instance.clone(), life.number));
+            }
         }
     }
 

@@ -72,6 +72,10 @@ pub struct Facts {
     pub turn_claims: BTreeMap<String, Held>,
     /// The lease that each process last wrote into the head of an instance, and its end.
     pub leases: BTreeMap<(String, u32), Option<Leased>>,
+    /// The process whose lease is in the head of an instance, and its clock.
+    pub leaseholders: BTreeMap<String, (u32, Arc<WallClock>)>,
+    /// Instances and processes whose lease another process has ended, by a clock that disagrees, until they write a new one.
+    pub overtaken: BTreeSet<(String, u32)>,
     /// The process that acknowledged the last turn of an instance.
     pub turned_by: BTreeMap<String, u32>,
     /// The clock of the process that last extended the history of an instance.

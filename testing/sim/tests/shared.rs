@@ -168,3 +168,18 @@ fn intents_do_not_count_as_removed_because_one_of_them_was_gone() {
 fn a_deletion_removes_a_message_that_an_old_read_does_not_show() {
     are_clean(&[1_794_992_922_749]);
 }
+
+#[test]
+fn a_turn_handed_out_on_a_lease_that_a_clock_ahead_has_ended_holds_nothing() {
+    are_clean(&[1_794_998_219_092]);
+}
+
+#[test]
+fn a_claim_that_lapsed_is_not_restored_after_a_commit_of_its_process_made_another() {
+    are_clean(&[1_794_999_282_202]);
+}
+
+#[test]
+fn a_deletion_does_not_release_the_claims_of_its_process() {
+    are_clean(&[1_794_999_846_723]);
+}

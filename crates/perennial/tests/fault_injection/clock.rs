@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 #[derive(Default)]
-struct Wrong {
+pub struct Wrong {
     by_ms: AtomicU64,
 }
 
 impl Wrong {
-    fn put_back_an_hour(&self) {
+    pub fn put_back_an_hour(&self) {
         self.by_ms.fetch_add(3_600_000, Ordering::SeqCst);
     }
 }

@@ -1,6 +1,7 @@
 //! Several processes on one store, and a fault in one of them.
 
 use crate::calls::*;
+use crate::clock::Wrong;
 use crate::gate::{Door, Gate};
 use duroxide::providers::{Provider, TagFilter};
 use perennial_kv::SharedMemory;
@@ -182,6 +183,42 @@ async fn a_fetch_whose_lease_ran_out_does_not_disturb_the_one_that_came_after() 
     door.go();
     assert!(soon(slow).await.unwrap().unwrap().is_none());
     assert!(try_turn(&*there).await.is_none(), "it is held");
+    ack(&*here, &token, 1, vec![], vec![], None).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_claim_that_lapsed_and_was_overwritten_does_not_come_back_when_the_clock_is_put_back() {
+    let database = database();
+    let (gate, clock) = (Gate::shared(&database), Arc::new(Wrong::default()));
+    let here = Workflows::open_with_clock(gate.clone(), Settings::default(), clock.clone()).await;
+    let here = Arc::new(here.unwrap());
+    let lock = ms(300);
+    let (_, token, _) = started_here(&here, "i", lock).await;
+    ack(&*here, &token, 1, vec![started("i", 1)], vec![], None)
+        .await
+        .unwrap();
+    send(&*here, raised("i", "x")).await;
+    // The claim is written, and the reply takes longer than the lease.
+    let mut door = gate.stop_next(Door::Reply);
+    let slow = tokio::spawn({
+        let here = Arc::clone(&here);
+        async move { here.fetch_orchestration_item(lock, LEASE, None).await }
+    });
+    soon(door.came()).await;
+    pause(after(lock)).await;
+    assert!(work_as(&*here, "a").await.is_none());
+    // What is known of the instance is old enough to be read again, and another message arrives with a claim of its own.
+    assert_eq!(here.read("i").await.unwrap().len(), 1);
+    send(&*here, raised("i", "y")).await;
+    assert_eq!(
+        records(&database, "i"),
+        ["head", "msg"],
+        "the second message is in the head"
+    );
+    clock.put_back_an_hour();
+    door.go();
+    let (item, token, _) = soon(slow).await.unwrap().unwrap().expect("a turn is ready");
+    assert_eq!(item.messages.len(), 2);
     ack(&*here, &token, 1, vec![], vec![], None).await.unwrap();
 }
 

@@ -99,7 +99,10 @@ impl ArrivalClaim {
             .put(instance, slot_of(instance), Arc::clone(&snapshot), self.began_ms);
         let over = snapshot.head.as_ref().map(|(_, version)| version.clone());
         let before = self.snapshot.head.as_ref().map(|(_, version)| version);
-        engine.board.lock().0.wrote_head(instance, before, over.as_ref());
+        let (mut board, _) = engine.board.lock();
+        board.wrote_head(instance, before, over.as_ref());
+        board.end_lapsed(instance);
+        drop(board);
         Reservation {
             snapshot,
             until_ms: self.until_ms,

@@ -73,12 +73,22 @@ impl Inner {
         }
     }
 
-    /// Restores a claim whose lease ran out before its instance was handed out; `false` if another claim has the instance.
+    /// A commit of this process has claimed an instance that nobody holds: the lease of the claim that has lapsed is overwritten,
+    /// and even a clock that is put back does not bring it back.
+    pub fn end_lapsed(&mut self, instance: &str) {
+        if let Some(lapsed) = self.mailbox(instance).and_then(|mailbox| mailbox.lapsed.take()) {
+            self.drop_claim(lapsed);
+        }
+    }
+
+    /// Restores a claim whose lease ran out before its instance was handed out; `false` if another claim has the instance, or
+    /// a commit under way may have made one.
     pub fn hold_again(&mut self, instance: &Arc<str>, claim: ClaimId) -> bool {
+        let is_pending = self.is_claim_pending(instance);
         let Some(mailbox) = self.mailbox(instance) else {
             return false;
         };
-        if mailbox.holder == Holder::Nobody && mailbox.lapsed == Some(claim) {
+        if mailbox.holder == Holder::Nobody && mailbox.lapsed == Some(claim) && !is_pending {
             mailbox.holder = Holder::Claim(claim);
             mailbox.lapsed = None;
             self.refresh(instance);
