@@ -53,12 +53,17 @@ impl Topic {
             Self::Parts => "parts",
         }
     }
+
+    /// Its lane and topic.
+    pub fn lane(self) -> Lane {
+        Lane::topic(LANE, Some(Arc::from(self.name())))
+    }
 }
 
 /// The place of a chore that is due at `due_ms`.
 pub fn place(topic: Topic, order: Order, due_ms: u64) -> Place {
     Place {
-        lane: Lane::topic(LANE, Some(Arc::from(topic.name()))),
+        lane: topic.lane(),
         order,
         due_ms,
     }
