@@ -1,5 +1,6 @@
 //! Chunks without a reference are deleted; those with one stay.
 
+use crate::faulty::Fault;
 use crate::fixture::*;
 use perennial_store::{
     ChunkedStore, Clock, Commit, Draft, DueQuery, Error, Key, Lane, Op, Partition, RecordId, ScanQuery, Store, Swept,
@@ -207,5 +208,31 @@ async fn manifests_of_another_lane_are_refused_and_stay() {
     ));
     assert_eq!(fixture.memory.due(&query).await.unwrap().records, before);
     assert_eq!(other.sweep(&manifest.key).await.unwrap(), Swept::Removed);
+    assert_eq!(fixture.count(), 0);
+}
+
+/// A sweep whose manifest is overwritten right after it wrote it leaves the set to the process that did.
+#[tokio::test]
+async fn a_manifest_that_is_overwritten_at_once_is_left_alone() {
+    let fixture = Fixture::new(SMALL);
+    fixture.put("a", &text(300 * KB, 1)).await;
+    let (manifest, _) = manifests(&fixture).await.pop().unwrap();
+    fixture.clock.advance(DAY);
+    fixture.faulty.fail(0, Fault::Overwritten);
+    assert_eq!(fixture.chunked.sweep(&manifest).await, Ok(Swept::Nothing));
+    assert!(fixture.body("a").await.unwrap() == text(300 * KB, 1));
+}
+
+/// A commit whose manifest has no version is staged again.
+#[tokio::test]
+async fn chunks_whose_manifest_is_overwritten_at_once_are_staged_again() {
+    let fixture = Fixture::new(SMALL);
+    fixture.faulty.fail(0, Fault::Overwritten);
+    fixture.put("a", &text(300 * KB, 1)).await;
+    assert!(fixture.body("a").await.unwrap() == text(300 * KB, 1));
+    fixture.sweep().await;
+    assert!(fixture.body("a").await.unwrap() == text(300 * KB, 1));
+    fixture.remove("a").await;
+    fixture.sweep().await;
     assert_eq!(fixture.count(), 0);
 }

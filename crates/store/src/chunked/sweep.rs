@@ -3,7 +3,7 @@
 use super::chunks::{self, Manifest};
 use super::pointer::Pointer;
 use super::{ChunkedStore, LONGEST_WAIT_MS};
-use crate::{Commit, Draft, Error, Key, Op, Order, Record, Result, ScanQuery, Version};
+use crate::{Commit, ConflictReason, Draft, Error, Key, Op, Order, Record, Result, ScanQuery, Version};
 
 /// How many keys are requested at a time.
 const PAGE: usize = 1_000;
@@ -100,8 +100,12 @@ impl ChunkedStore {
         let draft: Draft = manifest.draft(record.key, &self.lane, order, now_ms)?;
         let commit = Commit::new(vec![Op::Replace(draft, record.version.clone())]).relaxed();
         let committed = self.inner.commit(commit).await?;
-        let missing = || Error::Corrupt("a commit did not return the version that it wrote".to_owned());
-        committed.version(0).cloned().ok_or_else(missing)
+        // Without a version, it was overwritten before the lost reply was resolved: it changed meanwhile.
+        let changed = Error::Conflict {
+            op: 0,
+            reason: ConflictReason::Changed,
+        };
+        committed.version(0).cloned().ok_or(changed)
     }
 
     /// The removal of every chunk below a manifest.
