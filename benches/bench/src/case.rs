@@ -1,4 +1,4 @@
-//! What is run on a target, and how it is measured.
+//! Cases: workloads that run on a target, and how they are measured.
 
 use crate::Workload;
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ impl fmt::Display for Wait {
 /// One line of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
-    /// What is run.
+    /// The workload.
     pub workload: Workload,
     /// On how many dispatcher slots.
     pub slots: Slots,

@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Measurement {
     /// Workflows that completed.
     pub workflows: u64,
-    /// Workflows that could not be started, failed, or did not end in time: stores under load do that to some.
+    /// Workflows that could not be started, failed, or did not end in time: stores under load fail some.
     pub failed: u64,
     /// Why the first of them failed.
     pub failure: Option<String>,
@@ -134,7 +134,7 @@ impl Seen {
     }
 }
 
-/// Runs `case` on `provider` for `duration` and then waits for what is still in flight.
+/// Runs `case` on `provider` for `duration` and then waits for the workflows in flight.
 ///
 /// `prefix` starts every instance id and must be new to the store. One workflow runs first, unmeasured.
 pub async fn run_case(

@@ -6,7 +6,7 @@ use crate::report::{Cell, Report, Row};
 use crate::{BenchError, Case, Target, Wait};
 use std::time::Duration;
 
-/// What is compared and for how long.
+/// The plan of a comparison.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The lines of the table.
@@ -22,9 +22,9 @@ pub struct Plan {
 /// A round that is about to be run, for progress displays.
 #[derive(Debug, Clone, Copy)]
 pub struct Round<'a> {
-    /// What is run.
+    /// The case.
     pub case: &'a Case,
-    /// On what.
+    /// The name of the target.
     pub target: &'a str,
     /// Which round of this case, from 1.
     pub number: u32,

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 /// Fillers at work at once: enough for a group commit to be a large group.
 const FILLERS: u64 = 256;
 
-/// What is measured on a store, empty or full.
+/// A measurement on a store, empty or full.
 #[derive(Debug, Clone)]
 pub struct SamplePlan {
     /// The workload.

@@ -1,4 +1,4 @@
-//! A provider that passes every call on and counts what goes by.
+//! A provider that forwards and counts every call.
 
 use async_trait::async_trait;
 use duroxide::Event;
@@ -15,7 +15,7 @@ pub struct Finished {
     pub instance: String,
     /// Whether it completed; otherwise it failed.
     pub completed: bool,
-    /// What it returned, or the text of its error.
+    /// Its output, or the text of its error.
     pub output: String,
 }
 

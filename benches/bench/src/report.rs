@@ -61,7 +61,7 @@ impl Cell {
 /// All targets' results for one case.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Row {
-    /// What was run.
+    /// The case that was run.
     pub case: Case,
     /// One cell per target, in the order in which they were given.
     pub cells: Vec<Cell>,
@@ -84,7 +84,7 @@ impl Row {
     }
 }
 
-/// The results of a comparison, with what is needed to read them.
+/// The results of a comparison, with the context needed to read them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
     /// How long clients went on starting workflows in one round, in seconds.

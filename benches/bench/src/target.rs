@@ -1,4 +1,4 @@
-//! What is measured: something that opens a provider on an empty store.
+//! Targets: each opens a provider on an empty store.
 
 use async_trait::async_trait;
 use duroxide::providers::Provider;

@@ -17,7 +17,7 @@ use perennial_cosmos_server::{Latency, Options, Server};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The emulator copies documents all the time, for both sides; the machine's allocator would be what is measured.
+/// The emulator copies documents all the time, for both sides; the benchmark would measure the machine's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

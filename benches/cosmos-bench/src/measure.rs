@@ -7,10 +7,10 @@ use perennial_cosmos_server::{Kind, Server};
 use serde::Serialize;
 use std::time::Duration;
 
-/// What is measured and for how long.
+/// The plan of a measurement: the workloads, and for how long.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What is run.
+    /// The cases that are run.
     pub cases: Vec<Case>,
     /// How often on each side.
     pub rounds: u32,
@@ -52,7 +52,7 @@ pub struct Cell {
 /// All sides' results for one case.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// What was run.
+    /// The case that was run.
     pub case: Case,
     /// One cell per side.
     pub cells: Vec<Cell>,

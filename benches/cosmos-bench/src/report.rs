@@ -1,4 +1,4 @@
-//! What was measured, as a table, as JSON and as a plot.
+//! The results, as a table, as JSON and as a plot.
 
 use crate::Arguments;
 use crate::measure::{Cell, Measured};
@@ -6,7 +6,7 @@ use perennial_bench::{Bar, BenchError, Panel, bars, load_average};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// What was measured, with what is needed to read it.
+/// The results, with the context needed to read them.
 #[derive(Debug, Serialize)]
 pub struct Report {
     seconds: u64,
@@ -22,7 +22,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// What was measured, as the arguments said.
+    /// The report on these results, with the arguments that they depend on.
     pub fn new(arguments: &Arguments, measured: Measured) -> Self {
         Self {
             seconds: arguments.seconds,

@@ -14,9 +14,6 @@ use std::time::Duration;
 const MAX_TRIES: u32 = 2;
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 
-/// The version of a write that was overwritten before its tag could be read. Matches nothing.
-const OVERWRITTEN: &str = "overwritten";
-
 /// The result of sending a batch.
 enum Sent {
     /// Everything happened; the tag of each step that wrote.
@@ -90,14 +87,14 @@ impl Core {
         }
     }
 
-    /// The result of a commit whose steps wrote these tags.
+    /// The result of a commit whose steps wrote these tags. A step without a tag was overwritten before it could be read.
     fn committed(&self, commit: &Prepared, tags: Vec<Option<Etag>>) -> Committed {
         let mut versions = vec![None; commit.ops];
         for (step, tag) in commit.steps.iter().zip(tags) {
-            let Some(version) = versions.get_mut(step.op).filter(|_| step.writes()) else {
+            let version = versions.get_mut(step.op).filter(|_| step.writes());
+            let Some((version, tag)) = version.zip(tag.map(|tag| tag.to_string())) else {
                 continue;
             };
-            let tag = tag.map_or_else(|| OVERWRITTEN.to_owned(), |tag| tag.to_string());
             self.previous_commits.record(&tag, &commit.commit, &step.before);
             *version = Some(Version::text(tag));
         }

@@ -164,15 +164,15 @@ impl Core {
             let document = self.own_document(&batch, &unwritten);
             batch.write(document, unwritten.etag)?;
             match self.apply(batch.0).await {
-                Ok(committed) => {
-                    let tag = committed.version(0).and_then(|version| version.as_text());
-                    self.counters.wrote(
-                        unwritten.sums,
-                        tag.map(|tag| Etag::from(tag.to_owned())),
-                        unwritten.complete,
-                    );
-                    return Ok(());
-                }
+                Ok(committed) => match committed.version(0).and_then(|version| version.as_text()) {
+                    Some(tag) => {
+                        let tag = Etag::from(tag.to_owned());
+                        self.counters.wrote(unwritten.sums, Some(tag), unwritten.complete);
+                        return Ok(());
+                    }
+                    // It was overwritten before its tag could be read.
+                    None => self.reread_own(ConflictReason::Changed).await?,
+                },
                 Err(Error::Conflict { reason, .. }) => self.reread_own(reason).await?,
                 Err(error) => return Err(error),
             }

@@ -7,13 +7,13 @@ mod read;
 mod stage;
 mod sweep;
 
-pub use chunks::{chunk_lane, is_manifest};
+pub use chunks::is_manifest;
 pub use sweep::Swept;
 
 use crate::{
-    Clock, Commit, Committed, Counted, Counter, Cursor, Doubt, DuePage, DueQuery, Error, HealthWatch, Key, Limits,
-    ListFilter, ListPage, OnDurable, Record, RecordPage, Refused, Result, ScanPage, ScanQuery, Sharing, Signals, Store,
-    Totals,
+    Clock, Commit, Committed, Counted, Counter, Cursor, Doubt, DuePage, DueQuery, Error, HealthWatch, Key, Lane,
+    Limits, ListFilter, ListPage, OnDurable, Record, RecordPage, Refused, Result, ScanPage, ScanQuery, Sharing,
+    Signals, Store, Totals,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -41,9 +41,10 @@ const TRIES: usize = 8;
 /// # What is left behind
 ///
 /// The chunks of a commit that never came, or of a record that was overwritten or deleted, are garbage. Each set of
-/// chunks has a manifest in the queue [`chunk_lane`]; pass its key to [`ChunkedStore::sweep`] when it is due, and the
-/// set is deleted if no record refers to it. Until then scans of a whole partition return the chunks, so that deleting
-/// a partition deletes them too. No caller may write ids under `part`.
+/// chunks has a manifest in a lane that the engine chooses among its own, so that no engine sweeps what is another's;
+/// pass its key to [`ChunkedStore::sweep`] when it is due, and the set is deleted if no record refers to it. Until then
+/// scans of a whole partition return the chunks, so that deleting a partition deletes them too. No caller may write ids
+/// under `part`.
 ///
 /// # Why a sweep never deletes chunks in use
 ///
@@ -61,6 +62,7 @@ const TRIES: usize = 8;
 pub struct ChunkedStore {
     inner: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    lane: Lane,
     limits: Limits,
     nonce: u64,
     spilled: AtomicU64,
@@ -68,13 +70,15 @@ pub struct ChunkedStore {
 }
 
 impl ChunkedStore {
-    /// Wraps a store. The nonce names what this handle stages: a random number, so that no other handle of the same
-    /// data has it.
-    pub fn new(inner: Arc<dyn Store>, clock: Arc<dyn Clock>, nonce: u64) -> Self {
+    /// Wraps a store. Manifests wait in `lane` to be swept: a lane, or a topic of one, that holds nothing else. It is
+    /// stored, so an engine never changes it. The nonce names what this handle stages: a random number, so that no
+    /// other handle of the same data has it.
+    pub fn new(inner: Arc<dyn Store>, clock: Arc<dyn Clock>, lane: Lane, nonce: u64) -> Self {
         let limits = inner.limits();
         let chunked = Self {
             inner,
             clock,
+            lane,
             limits,
             nonce,
             spilled: AtomicU64::new(0),

@@ -54,7 +54,7 @@ mod stamp;
 mod store;
 mod totals;
 
-pub use chunked::{ChunkedStore, Swept, chunk_lane, is_manifest};
+pub use chunked::{ChunkedStore, Swept, is_manifest};
 pub use clock::{Clock, SystemClock};
 pub use commit::{Commit, Committed, Durability, OnDurable, Op, Refused};
 pub use due::{DuePage, DueQuery, Topics};

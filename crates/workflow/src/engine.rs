@@ -11,6 +11,7 @@ use crate::mutation::mutant;
 use crate::order::Sequencer;
 use crate::outbox::{KeyedMutex, Outbox};
 use crate::outstanding::Outstanding;
+use crate::records::chore::Topic;
 use crate::records::lanes::LaneLayout;
 use crate::records::work::Activity;
 use crate::settings::Settings;
@@ -82,7 +83,12 @@ impl Engine {
         // Part of every token and of the names of staged parts, so that those of another opening are not taken for ours.
         let epoch = mode.epoch(&*store);
         let retrying = Arc::new(RetryStore::new(store, Arc::clone(&clock), RETRY_FOR));
-        let parts = Arc::new(ChunkedStore::new(retrying, Arc::clone(&clock), epoch));
+        let parts = Arc::new(ChunkedStore::new(
+            retrying,
+            Arc::clone(&clock),
+            Topic::Parts.lane(),
+            epoch,
+        ));
         Self {
             board: Arc::new(Board::new(
                 Arc::clone(&clock),

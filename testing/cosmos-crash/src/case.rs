@@ -1,4 +1,4 @@
-//! What is run: cases of each kind in turn, and what must come of them.
+//! The cases that are run, each kind in turn, and the results that they must have.
 
 use perennial_crash::check::{Instance, Outcome};
 use std::fmt;
@@ -51,7 +51,7 @@ impl Kind {
         }
     }
 
-    /// What it must complete with.
+    /// The output that it must complete with.
     fn output(self) -> &'static str {
         match self {
             Self::Hello => "hello",
@@ -68,13 +68,13 @@ impl Kind {
     /// How many executions it must have.
     fn executions(self) -> usize {
         match self {
-            // Two messages each; the last one reads what is left.
+            // Two messages each; the last execution reads the rest.
             Self::Inbox | Self::Notes => 3,
             _ => 1,
         }
     }
 
-    /// How many instances it is, with those that it starts itself.
+    /// How many instances it has, with those that it starts itself.
     pub fn instances(self) -> usize {
         if self == Self::Parent { 2 } else { 1 }
     }
@@ -84,13 +84,13 @@ impl Kind {
 pub const FAN: u64 = 5;
 /// The event that an approval waits for.
 pub const EVENT: &str = "approval";
-/// What the event carries.
+/// The payload of the event.
 pub const APPROVAL: &str = "granted";
 /// The queue that an inbox reads.
 pub const QUEUE: &str = "inbox";
 /// The messages that an inbox is sent, in this order; after the last it ends.
 pub const MESSAGES: [&str; 5] = ["m0", "m1", "m2", "m3", "m4"];
-/// How many values notes are made of, one per execution.
+/// How many values a case of notes writes, one per execution.
 pub const NOTES: u64 = 3;
 
 /// One workflow.
@@ -112,7 +112,7 @@ impl Case {
             .map(|(number, kind)| Self { number, kind })
     }
 
-    /// What is wrong with how the case ended, if anything is.
+    /// How the end of the case differs from the required one, if it does.
     pub fn flaw(self, found: &Instance) -> Option<String> {
         let expected = self.kind.output();
         let is_right = matches!(&found.outcome, Outcome::Completed(output) if output == expected)

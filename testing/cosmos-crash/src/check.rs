@@ -5,11 +5,12 @@ use perennial_crash::check::{Evidence, Rule, Violation, check_recorded};
 use perennial_crash::line::{Activity, Line};
 use std::collections::HashMap;
 
-/// Everything that is wrong.
+/// All violations.
 ///
 /// Histories are whole, each event is there once, nothing completes twice, every acknowledged turn is there event for
 /// event; every case ended as it must; and the result of each activity was acknowledged to one worker alone.
-/// That an activity ran again is no fault: who is frozen in the middle of one cannot know.
+/// An activity that ran again is no violation: a worker that is frozen in the middle of it cannot know that another
+/// one has taken over.
 pub fn check(cases: &[Case], evidence: &Evidence) -> Vec<Violation> {
     let mut violations = check_recorded(evidence);
     violations.extend(cases.iter().filter_map(|case| wrong(*case, evidence)));

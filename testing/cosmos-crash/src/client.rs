@@ -8,10 +8,10 @@ use perennial_crash::check::Instance;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a workflow may take to do what it must: all workers may be frozen or dead for a while.
+/// How long a workflow may take: all workers may be frozen or dead for a while.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How often the store is polled for what has no signal.
+/// How often the store is polled for changes that have no signal.
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// A client, in a process that runs no workflows.
@@ -34,7 +34,7 @@ impl Driver {
         &self.client
     }
 
-    /// Runs a case to its end, and returns what the store has of it and of what it started: by then it is deleted.
+    /// Runs a case to its end and deletes it. Returns what the store had recorded of it and of the instances that it started.
     pub async fn run(&self, case: Case) -> Result<Vec<(String, Instance)>, Failure> {
         let found = self.run_and_gather(case).await;
         found.map_err(|why| format!("{case}: {why}").into())

@@ -4,10 +4,10 @@ use async_trait::async_trait;
 use perennial_store::{Clock, SystemClock};
 use std::time::Duration;
 
-/// The machine's clock, so much ahead.
+/// The machine's clock, ahead by a fixed time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ahead {
-    /// How much.
+    /// How far it is ahead.
     pub by_ms: u64,
 }
 

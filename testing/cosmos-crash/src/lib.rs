@@ -8,7 +8,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`case`], [`workflows`] | what is run, and what must come of it |
+//! | [`case`], [`workflows`] | the workflows that are run, and the results that they must have |
 //! | [`worker`], [`clock`] | the process that is killed and frozen |
 //! | [`client`] | starts workflows, sends to them, reads their results and deletes them |
 //! | [`mod@check`] | the verdict |

@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a worker says on its standard output once its runtime runs.
+/// The line that a worker prints on its standard output once its runtime runs.
 pub const READY: &str = "ready";
 
-/// How long a turn is claimed for. Short, so that what a dead worker held is soon taken over.
+/// How long a turn is claimed for. Short, so that the work of a dead worker is soon taken over.
 pub const TURN_LEASE: Duration = Duration::from_secs(2);
 /// How long an activity or a session is claimed for.
 pub const WORK_LEASE: Duration = Duration::from_secs(4);
@@ -31,7 +31,7 @@ pub struct Orders {
     pub ahead_ms: u64,
 }
 
-/// Opens the store on a clock that is so much ahead.
+/// Opens the store on a clock that is ahead by this time.
 pub async fn open(account: Account, ahead_ms: u64) -> Result<Arc<Workflows>, Failure> {
     let settings = perennial_cosmos::Settings {
         // Short, so that a dead worker's totals are soon in doubt.
@@ -45,7 +45,7 @@ pub async fn open(account: Account, ahead_ms: u64) -> Result<Arc<Workflows>, Fai
     Ok(Arc::new(workflows))
 }
 
-/// Opens the store and runs what there is to run, until it is killed or its standard input ends.
+/// Opens the store and runs workflows until it is killed or its standard input ends.
 pub async fn live(orders: Orders) -> Result<(), Failure> {
     let ledger = Arc::new(Ledger::open(&orders.ledger)?);
     let store = open(Account::parse(&orders.url)?, orders.ahead_ms).await?;
@@ -72,7 +72,7 @@ fn options() -> RuntimeOptions {
         session_lock_renewal_buffer: WORK_LEASE / 2,
         session_idle_timeout: WORK_LEASE,
         session_cleanup_interval: WORK_LEASE,
-        // Whatever was in hand at a kill counts as attempted, for no fault of the item's.
+        // Work that runs at a kill counts as attempted, though the item did not cause the kill.
         max_attempts: 10_000,
         ..RuntimeOptions::default()
     }

@@ -1,4 +1,4 @@
-//! The checker finds what is planted, and nothing in sound evidence.
+//! The checker finds every planted violation, and none in sound evidence.
 
 // A panic is how a test fails.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -76,7 +76,7 @@ fn sound() -> Evidence {
     }
 }
 
-/// The rules that are broken once `plant` was done to sound evidence.
+/// The rules that are broken after `plant` has changed sound evidence.
 fn found(plant: impl FnOnce(&mut Evidence)) -> Vec<Rule> {
     let mut evidence = sound();
     plant(&mut evidence);

@@ -1,5 +1,5 @@
-//! Three real processes share one container. They are killed and frozen, one has its clock ahead, and every workflow ends
-//! right all the same.
+//! Three real processes share one container. They are killed and frozen, one has its clock ahead, and still every
+//! workflow ends with the right result.
 //!
 //! To go further than the default, set in the environment:
 //!
@@ -34,10 +34,10 @@ const AHEAD_MS: [u64; 3] = [0, 0, 10_000];
 /// How many workflows are under way at a time.
 const OPEN: usize = 50;
 
-/// How long what is left of deleted workflows may take to go.
+/// How long the remaining records of deleted workflows may take to disappear.
 const SETTLING: Duration = Duration::from_secs(30);
 
-/// How long totals may take to come right after the last kill.
+/// How long totals may take to become right after the last kill.
 const COUNTING: Duration = Duration::from_secs(120);
 
 fn number(name: &str) -> Option<u64> {
@@ -65,7 +65,7 @@ async fn run_all(driver: &Arc<Driver>, cases: &[Case]) -> Result<BTreeMap<String
     }
 }
 
-/// Waits until nothing is stored but bookkeeping and what is kept for a while on purpose; returns what else there is.
+/// Waits until only bookkeeping and records that are kept for a while on purpose are stored; returns all others.
 async fn left_over(arena: &Arena) -> Documents {
     let stays = |kind: &str| {
         let kept = [

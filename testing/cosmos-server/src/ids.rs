@@ -1,4 +1,4 @@
-//! What the service accepts as an id, a partition key and a batch.
+//! The ids, partition keys and batches that the service accepts.
 
 use crate::Kind;
 use crate::call::{Call, header};

@@ -1,8 +1,8 @@
-//! What a request asks for.
+//! The kinds of requests.
 
 use std::fmt;
 
-/// What a request asks for.
+/// A kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// Create one document.
@@ -58,7 +58,7 @@ impl Kind {
         matches!(self, Create | Read | Replace | Upsert | Delete | Patch | Batch)
     }
 
-    /// Whether it answers with a page.
+    /// Whether its result is a page.
     pub fn is_paged(self) -> bool {
         matches!(self, Self::Query | Self::Feed | Self::ChangeFeed)
     }

@@ -8,9 +8,9 @@ use std::time::Duration;
 /// Time added to each request, before anything is done: from `base_ms` to `base_ms + jitter_ms`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
-    /// What every request takes.
+    /// The time that every request takes.
     pub base_ms: u64,
-    /// What a request takes at most beyond that, by chance.
+    /// The largest random time beyond that.
     pub jitter_ms: u64,
 }
 

@@ -13,13 +13,13 @@
 //! // The third document request from now takes effect, and its reply is lost.
 //! server.faults().add(Rule::at(2, Fault::LostReply));
 //! let before = server.counts();
-//! // ... run what is to be tested ...
+//! // ... run the code under test ...
 //! let counts = server.counts().since(&before);
 //! assert_eq!(counts.of(Kind::Batch), 0);
 //! # Ok(()) }
 //! ```
 //!
-//! # What it proves, and what not
+//! # What it proves, and what it does not
 //!
 //! It was never compared with an account. The rules below encode our reading of the documents: a program that
 //! passes has a chance on the real service; a program that fails most likely has a bug. Sources: **D**ocumented by the

@@ -9,16 +9,16 @@ use tokio::sync::{RwLock, RwLockReadGuard};
 
 /// A replica that serves reads and lags behind, as one of a real account may.
 ///
-/// While it lags, point reads, queries and feeds are answered as of its last catch-up, all documents as of the same
-/// moment, unless the request carries a session token that is ahead of it or asks for the latest committed state: then
-/// the up-to-date replica answers. Writes, and the conditions in them, always meet the up-to-date replica.
+/// While it lags, point reads, queries and feeds return the state of its last catch-up, all documents as of the same
+/// moment, unless the request carries a session token that is ahead of it or demands the latest committed state: then
+/// the up-to-date replica serves it. Writes, and the conditions in them, always meet the up-to-date replica.
 ///
 /// There is one only if [`crate::Options::replica`] says so.
 pub struct Replica {
     store: Arc<EmulatorStore>,
     region: &'static str,
     clock: Arc<dyn Clock>,
-    /// Held shared by every request, and alone while the replica catches up, so that nobody sees it halfway.
+    /// Held shared by every request, and alone while the replica catches up, so that no request sees half a catch-up.
     gate: RwLock<()>,
     state: Mutex<State>,
 }
@@ -65,7 +65,7 @@ impl Replica {
         self.store.resume_replication(self.region);
     }
 
-    /// How many requests it answered while it lagged.
+    /// How many requests it served while it lagged.
     pub fn answered(&self) -> u64 {
         self.state.lock().answered
     }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::json;
 
-/// What the server answers.
+/// A reply of the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     pub status: u16,

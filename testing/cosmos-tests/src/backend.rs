@@ -110,7 +110,7 @@ impl Backend for Fresh {
     }
 }
 
-/// From a later version, and not even that.
+/// A body of a later version, and one that is no envelope.
 const UNDECODABLE: [&[u8]; 2] = [br#"{"item":{"FromTheFuture":{}},"attempts":0}"#, b"no envelope at all"];
 
 #[async_trait]

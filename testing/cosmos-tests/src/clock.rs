@@ -34,7 +34,7 @@ impl Clock for Hurried {
 pub struct Skewed(i64);
 
 impl Skewed {
-    /// Ahead by so much, or behind if that is negative.
+    /// Ahead by this time, or behind if it is negative.
     pub fn by_ms(ms: i64) -> Arc<dyn Clock> {
         Arc::new(Self(ms))
     }

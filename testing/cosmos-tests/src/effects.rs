@@ -1,4 +1,4 @@
-//! What activities have really done.
+//! The effects that activities really had.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ impl Effects {
         self.0.lock().push(what.into());
     }
 
-    /// How often each thing was done whose name begins so.
+    /// How often each effect happened whose name begins with this.
     pub fn of(&self, prefix: &str) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
         for what in self.0.lock().iter().filter(|what| what.starts_with(prefix)) {

@@ -1,4 +1,4 @@
-//! The provider's calls, by hand, on a store behind a network.
+//! Direct calls of the provider, on a store behind a network.
 
 use duroxide::providers::{Provider, ProviderAdmin, TagFilter};
 use perennial_scenarios::calls;

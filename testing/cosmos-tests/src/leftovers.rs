@@ -1,4 +1,4 @@
-//! What is in a container, and what should not be.
+//! The documents of a container, and those that should not be left.
 
 use crate::Room;
 use azure_data_cosmos::options::BinaryEncodingOptions;

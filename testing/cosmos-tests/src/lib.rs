@@ -1,4 +1,4 @@
-//! What the tests of workflows on Cosmos DB share: a container and its server, processes that can be killed, and the
+//! Shared by the tests of workflows on Cosmos DB: a container and its server, processes that can be killed, and the
 //! workflows that they run.
 
 // This crate is test support: a panic is how a test fails, and tests live in real time.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime as Threads};
 
-/// How long something is waited for that must happen.
+/// How long a test waits for something that must happen.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A process among those that share a container.
@@ -117,7 +117,7 @@ impl Process {
         self.output_within(instance, TIMEOUT).await
     }
 
-    /// The same, for as long as it is given.
+    /// The same, with this timeout.
     pub async fn output_within(&self, instance: &str, timeout: Duration) -> String {
         let name = instance.to_owned();
         let wait = |client: Client| async move { client.wait_for_orchestration(&name, timeout).await };

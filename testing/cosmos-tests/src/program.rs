@@ -6,10 +6,10 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 use std::time::Duration;
 
-/// What a process runs, and how.
+/// The workflows that a process runs, and its options.
 #[derive(Clone)]
 pub struct Program {
-    /// What its activities do is noted here.
+    /// Records the effects of its activities.
     pub effects: Effects,
     /// How its runtime is set up.
     pub options: RuntimeOptions,

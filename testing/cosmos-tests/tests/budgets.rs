@@ -21,16 +21,16 @@ async fn warm(room: &Room, dispatchers: usize) -> Process {
 /// The requests to the container while something was done.
 struct Bill {
     counts: Counts,
-    /// Questions to all partitions: whether there is work.
+    /// Queries of all partitions for work.
     looks: u64,
-    /// What a process writes about itself every few seconds: the totals of what it did, and that it is there.
+    /// Writes of a process about itself every few seconds: its totals, and its announcement.
     notes: u64,
-    /// What the rest would have cost.
+    /// The estimated price of the rest.
     ru: f64,
     log: String,
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(PartialEq)]
 enum Purpose {
     Look,
@@ -51,7 +51,7 @@ impl Bill {
     async fn of(room: &Room, work: impl Future<Output = ()>) -> Self {
         let before = room.counts();
         work.await;
-        // What a process still owes when its workflow has ended.
+        // The work that a process still has to do when its workflow has ended.
         pause(150).await;
         let counts = room.counts().since(&before);
         let entries = room.requests_since(before.total);

@@ -1,11 +1,11 @@
-//! Several processes that share the work of a container: what they spend on getting into each other's way.
+//! Several processes that share the work of a container: the requests that they spend on collisions.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use perennial_cosmos_server::{Entry, Kind, Latency};
 use perennial_cosmos_tests::{Process, Program, Room};
 use std::time::{Duration, Instant};
 
-/// How many processes a crowd is.
+/// How many processes a crowd has.
 const PROCESSES: usize = 4;
 /// When they know each other.
 const ACQUAINTED: Duration = Duration::from_secs(13);
@@ -59,19 +59,19 @@ impl Crowd {
         self.room.assert_clean().await;
         let documents = self.room.documents().await;
         let is_member = |document: &&serde_json::Value| document["id"] == "member";
-        assert_eq!(documents.iter().find(is_member), None, "who left is gone");
+        assert_eq!(documents.iter().find(is_member), None, "a process that left is gone");
     }
 }
 
-/// What a crowd spent.
+/// The requests of a crowd.
 #[derive(Debug)]
 #[allow(dead_code, reason = "printed")]
 struct Spent {
-    /// All requests besides questions for work and totals.
+    /// All requests besides queries for work and writes of totals.
     besides: usize,
     writes: usize,
     polls: usize,
-    /// Writes that met another's.
+    /// Writes that failed because of another process's write.
     lost: usize,
     ru: f64,
     took: Duration,

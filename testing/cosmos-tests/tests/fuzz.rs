@@ -9,7 +9,7 @@ use perennial_cosmos_tests::{Process, Program, Room};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What names are made of.
+/// The characters of names.
 const PARTS: [&str; 16] = [
     "a", "Z", "0", "\"", "'", "/", "\\", "#", "?", "%", "\n", "\t", " ", "é", "日本", "😀",
 ];

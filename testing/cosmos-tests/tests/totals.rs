@@ -36,7 +36,7 @@ async fn told(process: &Process) -> Numbers {
     numbers(&process.ask(metrics).await.unwrap())
 }
 
-/// What the histories say.
+/// The totals according to the histories.
 async fn truth(process: &Process) -> Numbers {
     let count = |client: Client| async move {
         let mut found = SystemMetrics::default();
@@ -58,7 +58,7 @@ async fn truth(process: &Process) -> Numbers {
     numbers(&process.ask(count).await)
 }
 
-/// Asks until the numbers are right, and fails if they never are.
+/// Queries the totals until they are right, and fails if they never are.
 async fn comes_right(room: &Room, process: &Process, expected: Numbers) {
     let deadline = Instant::now() + TIMEOUT;
     loop {
@@ -167,7 +167,7 @@ async fn while_others_work_they_are_those_of_a_moment() {
     // The death is noticed while the other works without a pause.
     let deadline = Instant::now() + TIMEOUT;
     while room.store().await.totals().await.unwrap().doubt.is_none() {
-        assert!(Instant::now() < deadline, "nobody noticed");
+        assert!(Instant::now() < deadline, "the doubt was not noticed");
         number += 1;
         busy.begin(&format!("more-{number}"), "Hello", "world").await;
         busy.output(&format!("more-{number}")).await;

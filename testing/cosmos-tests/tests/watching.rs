@@ -1,5 +1,5 @@
-//! Two ways to find work that another process has queued: asking for what is due, or reading what has changed. This is where
-//! the figures come from by which the store does the first.
+//! Two ways to find work that another process has queued: querying for due records, or reading the change feed. The figures
+//! measured here are the reason why the store does the first.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use azure_data_cosmos::options::{ChangeFeedOptions, ChangeFeedStartFrom};
@@ -97,7 +97,7 @@ impl Watcher {
     }
 }
 
-/// What it costs to watch a container where nothing happens for two seconds, and then one where workflows run.
+/// The cost of watching a container where nothing happens for two seconds, and then one where workflows run.
 async fn measure(due: bool) -> [Cost; 2] {
     let room = Room::with(Options {
         partitions: 1,

@@ -1,4 +1,4 @@
-//! What the victim runs: generations of cases, one of each kind.
+//! The cases that the victim runs: generations, each with one case of each kind.
 
 use std::fmt;
 
@@ -119,7 +119,7 @@ pub const APPROVALS: [&str; 2] = ["first", "second"];
 pub const QUEUE: &str = "inbox";
 /// The messages that an inbox is sent, in this order.
 pub const MESSAGES: [&str; 5] = ["m0", "m1", "m2", "m3", "m4"];
-/// How many values notes are made of, one per execution.
+/// How many values a case of notes writes, one per execution.
 pub const NOTES: u64 = 3;
 /// How many activities a fan has.
 pub const FAN: u64 = 6;

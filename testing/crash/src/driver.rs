@@ -14,13 +14,13 @@ use tokio::task::JoinSet;
 /// How many generations are in flight at a time.
 const OPEN: usize = 2;
 
-/// How long a workflow may take to do what it must.
+/// How long a workflow may take for one step that the driver waits for.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often the store is polled for what has no signal.
+/// How often the store is polled for changes that have no signal.
 const GLANCE: Duration = Duration::from_millis(4);
 
-/// Drives the cases, from where the processes before have left them.
+/// Drives the cases on from where earlier processes left them.
 pub struct Driver {
     store: Arc<dyn Provider>,
     client: Client,
@@ -48,7 +48,7 @@ impl Call {
     }
 }
 
-/// What the ledger says about calls.
+/// The progress that the ledger records.
 struct Past {
     tried: HashMap<(String, String), u32>,
     acked: HashSet<(String, String)>,
@@ -155,7 +155,7 @@ impl Driver {
                 }
             }
             Kind::Cancel => {
-                // Before its first turn a cancelled workflow still asks its child, which never existed, to stop; that
+                // A workflow that is cancelled before its first turn still cancels its child, which never existed; that
                 // message would never be consumed.
                 self.until_begun(&instance).await?;
                 if case.cancels_late() {
@@ -175,7 +175,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Makes a call, unless a process before has written down that it was acknowledged.
+    /// Makes a call, unless an earlier process has recorded that it was acknowledged.
     async fn call(&self, instance: &str, call: Call) -> Result<(), Failure> {
         let name = (instance.to_owned(), call.name().to_owned());
         if self.past.acked.contains(&name) {

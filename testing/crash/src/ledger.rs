@@ -29,7 +29,7 @@ impl Ledger {
     }
 }
 
-/// What the ledger says.
+/// The content of the ledger.
 #[derive(Debug, Clone, Default)]
 pub struct Lines {
     /// The facts, in the order in which they happened.

@@ -6,10 +6,10 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`mod@line`], [`ledger`] | what is written down outside the store |
-//! | [`case`], [`workflows`] | what the victim runs, and what must come of it |
+//! | [`mod@line`], [`ledger`] | the record that is kept outside the store |
+//! | [`case`], [`workflows`] | the workflows that the victim runs, and the results that they must have |
 //! | [`witness`], [`report`] | how the ledger learns what the store acknowledged and what it recorded |
-//! | [`driver`], [`victim`] | how the victim goes on where it was killed |
+//! | [`driver`], [`victim`] | how the victim continues where it was killed |
 //! | [`check`] | the verdict |
 
 // This crate is test support: a panic is how a test fails, and a victim lives in real time.

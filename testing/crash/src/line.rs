@@ -25,7 +25,7 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// What the call carries: no two attempts carry the same.
+    /// The payload of the call, different in every attempt.
     pub fn payload(&self) -> String {
         format!("{}.{}", self.call, self.attempt)
     }

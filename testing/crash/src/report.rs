@@ -1,4 +1,4 @@
-//! What the store has recorded as completed, written down before anything runs.
+//! A report of all activities that the store has recorded as completed, made before anything runs.
 
 use crate::Failure;
 use crate::ledger::{Ledger, Lines};
@@ -7,7 +7,7 @@ use duroxide::EventKind;
 use duroxide::providers::ProviderAdmin;
 use std::collections::HashSet;
 
-/// Writes down every activity that a history records as ended and that is not written down yet. Instances that had
+/// Reports every activity that a history records as ended and that was not reported before. Instances that had
 /// ended when they were last looked at are not read again.
 pub async fn completed(store: &dyn ProviderAdmin, past: &Lines, ledger: &Ledger) -> Result<(), Failure> {
     let mut reported = HashSet::new();

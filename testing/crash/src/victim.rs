@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the victim says on its standard output once its runtime runs.
+/// The line that the victim prints on its standard output once its runtime runs.
 pub const READY: &str = "ready";
 
 /// The arguments of a victim.
@@ -55,8 +55,8 @@ fn options() -> RuntimeOptions {
         dispatcher_min_poll_interval: Duration::from_millis(10),
         orchestration_concurrency: 3,
         worker_concurrency: 4,
-        // Whatever was in hand at a kill counts as attempted. Here every attempt may end in a kill, for no fault of
-        // the item's.
+        // Work that runs at a kill counts as attempted. Here any attempt may end in a kill that the item did not
+        // cause.
         max_attempts: 10_000,
         ..RuntimeOptions::default()
     }

@@ -1,4 +1,4 @@
-//! The checker finds what is planted, and nothing in sound evidence.
+//! The checker finds every planted violation, and none in sound evidence.
 
 // A panic is how a test fails.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -61,7 +61,7 @@ fn attempt(instance: &str, call: &str, attempt: u32) -> Attempt {
     }
 }
 
-/// What the ledger says about an execution that went well.
+/// The lines of the ledger about an execution that went well.
 fn lines_of(history: &[Event]) -> Vec<Line> {
     let (first, last) = (&history[0], &history[history.len() - 1]);
     let activity = activity(&first.instance_id, first.execution_id);
@@ -148,7 +148,7 @@ fn sound() -> Evidence {
     evidence
 }
 
-/// What the checker finds once `plant` was done to sound evidence.
+/// The violations that the checker finds after `plant` has changed sound evidence.
 fn found(plant: impl FnOnce(&mut Evidence)) -> Vec<Rule> {
     let mut evidence = sound();
     plant(&mut evidence);

@@ -25,12 +25,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const SIGKILL: i32 = 9;
 
-/// When to kill.
+/// When a victim is killed.
 #[derive(Debug, Clone, Copy)]
 enum Moment {
-    /// So long after the process was started, while it may still be opening the store.
+    /// This long after the process was started; it may still be opening the store.
     AfterSpawn(Duration),
-    /// So long after its runtime began to run.
+    /// This long after its runtime began to run.
     AfterReady(Duration),
 }
 
@@ -162,7 +162,7 @@ async fn evidence(arena: &Arena) -> Evidence {
 /// One store, from the first victim to the last one, which finishes, and to the verdict.
 async fn round(moments: &mut Moments, kills: u64) -> Figures {
     let began = Instant::now();
-    // What a failure leaves is worth a look.
+    // Removed only after success, so that a failure can be inspected.
     let directory = tempfile::tempdir_in(Path::new(env!("CARGO_TARGET_TMPDIR")))
         .unwrap()
         .keep();

@@ -1,4 +1,4 @@
-//! The provider's calls in short words, for tests that make them by hand.
+//! Short helpers for calls of the provider, for tests that call it directly.
 
 use duroxide::providers::{
     ExecutionMetadata, OrchestrationItem, Provider, ProviderError, ScheduledActivityIdentifier, SessionFetchConfig,
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// A lease that outlasts any test.
 pub const LEASE: Duration = Duration::from_secs(60);
-/// No waiting at all.
+/// No waiting.
 pub const NOW: Duration = Duration::ZERO;
 
 /// A turn that was handed out: what, its token, its attempt.

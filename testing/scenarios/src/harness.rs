@@ -72,12 +72,12 @@ impl Harness {
         Node(runtimes.len() - 1)
     }
 
-    /// Stops a runtime, giving what it has in hand a moment to finish.
+    /// Stops a runtime, giving its current work a moment to finish.
     pub async fn stop(&self, node: Node) {
         self.shut_down(node, 1_000).await;
     }
 
-    /// Stops a runtime at once: what it has in hand is dropped.
+    /// Stops a runtime at once: its current work is dropped.
     pub async fn kill(&self, node: Node) {
         self.shut_down(node, 0).await;
     }
@@ -138,7 +138,7 @@ impl Harness {
         sent.unwrap_or_else(|error| panic!("message for {queue:?} of {instance:?} failed: {error}"));
     }
 
-    /// Asks an instance to stop.
+    /// Requests the cancellation of an instance.
     pub async fn cancel(&self, instance: &str, reason: &str) {
         let asked = self.client().cancel_instance(instance, reason).await;
         asked.unwrap_or_else(|error| panic!("cancel of {instance:?} failed: {error}"));

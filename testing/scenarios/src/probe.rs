@@ -1,4 +1,4 @@
-//! What a scenario leaves inside its activities to learn what really ran.
+//! Probes inside a scenario's activities, which record what really ran.
 
 use std::sync::Arc;
 

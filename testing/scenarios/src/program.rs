@@ -1,4 +1,4 @@
-//! What a runtime of a scenario knows: its activities, its workflows, its options.
+//! The activities, workflows and options of a scenario's runtime.
 
 use std::future::Future;
 use std::time::Duration;

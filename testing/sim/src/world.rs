@@ -17,7 +17,7 @@ use duroxide::runtime::Runtime;
 use futures::future::join_all;
 use parking_lot::Mutex;
 use perennial_kv::{Settings, SharedMemory};
-use perennial_store::{ChunkedStore, Store};
+use perennial_store::{ChunkedStore, Lane, Store};
 use perennial_workflow::Workflows;
 use std::sync::Arc;
 
@@ -166,7 +166,8 @@ impl World {
     /// A view of the database without faults, with large bodies assembled.
     fn glass(&self, life: &Arc<Life>) -> Arc<dyn Store> {
         let raw: Arc<dyn Store> = Arc::clone(self.database.raw()) as _;
-        Arc::new(ChunkedStore::new(raw, Arc::clone(life) as _, 0))
+        // It only reads: nothing is ever put into its lane.
+        Arc::new(ChunkedStore::new(raw, Arc::clone(life) as _, Lane::new("glass"), 0))
     }
 
     fn keep(&self, n: usize, runtime: Arc<Runtime>) {

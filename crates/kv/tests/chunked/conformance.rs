@@ -1,7 +1,7 @@
 //! A chunked store passes the conformance suite.
 
 use crate::faulty::FaultyStore;
-use crate::fixture::{KB, SMALL};
+use crate::fixture::{KB, SMALL, chunk_lane};
 use perennial_kv::{MemoryDisk, MemoryStore, Settings, Table};
 use perennial_store::conformance::StoreFactory;
 use perennial_store::{ChunkedStore, Key, Limits, Store, SystemClock};
@@ -30,7 +30,7 @@ impl Factory {
         let nonce = self.nonce.fetch_add(1, Ordering::Relaxed);
         let below = FaultyStore::with(Arc::new(memory));
         *below.rewrites_json.lock() = self.rewrites_json;
-        Arc::new(ChunkedStore::new(below, SystemClock::shared(), nonce))
+        Arc::new(ChunkedStore::new(below, SystemClock::shared(), chunk_lane(), nonce))
     }
 }
 

@@ -116,7 +116,7 @@ async fn whatever_a_dropped_writer_leaves_is_swept() {
 async fn lost_replies_are_resolved_below() {
     let fixture = Fixture::new(TINY);
     let retrying = RetryStore::new(fixture.faulty.clone(), fixture.clock.clone(), Duration::from_secs(5));
-    let chunked = ChunkedStore::new(Arc::new(retrying), fixture.clock.clone(), 7);
+    let chunked = ChunkedStore::new(Arc::new(retrying), fixture.clock.clone(), chunk_lane(), 7);
     for start in 0..2 {
         *fixture.faulty.loses_replies.lock() = true;
         *fixture.faulty.commits.lock() = start;

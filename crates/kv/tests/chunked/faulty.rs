@@ -20,6 +20,8 @@ pub enum Fault {
     Before,
     /// It happens, and the reply is lost.
     After,
+    /// It happens, and what it wrote is overwritten before its lost reply is resolved: it has no versions.
+    Overwritten,
 }
 
 pub struct FaultyStore {
@@ -139,6 +141,11 @@ impl Store for FaultyStore {
             Some(Fault::After) => {
                 self.inner.commit(commit).await?;
                 Err(Error::UnknownOutcome("the reply was lost".to_owned()))
+            }
+            Some(Fault::Overwritten) => {
+                let mut committed = self.inner.commit(commit).await?;
+                committed.versions.fill(None);
+                Ok(committed)
             }
         }
     }

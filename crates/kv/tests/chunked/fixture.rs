@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use perennial_kv::{MemoryDisk, MemoryStore, Settings, Table};
 use perennial_store::{
     ChunkedStore, Clock, Commit, Draft, DueQuery, Error, Key, Lane, Limits, Op, Order, Partition, Place, RecordId,
-    ScanQuery, Store, Swept, chunk_lane,
+    ScanQuery, Store, Swept,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -67,7 +67,7 @@ impl Fixture {
         let memory = Arc::new(MemoryStore::open_disk(&disk, Settings::with_limits(limits)).unwrap());
         let faulty = FaultyStore::with(memory.clone());
         let clock = ManualClock::new();
-        let chunked = Arc::new(ChunkedStore::new(faulty.clone(), clock.clone(), 1));
+        let chunked = Arc::new(ChunkedStore::new(faulty.clone(), clock.clone(), chunk_lane(), 1));
         Self {
             disk,
             memory,
@@ -106,6 +106,11 @@ impl Fixture {
     pub async fn body(&self, id: &str) -> Option<String> {
         body(&*self.chunked, id).await.unwrap()
     }
+}
+
+/// The lane of the manifests.
+pub fn chunk_lane() -> Lane {
+    Lane::topic("chores", Some("parts".into()))
 }
 
 /// Sweeps what is due at a time; returns how many sets were kept and how many removed.

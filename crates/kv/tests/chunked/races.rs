@@ -15,7 +15,7 @@ fn early_sweep(fixture: &Fixture) -> Event {
     let (memory, now_ms) = (fixture.memory.clone(), fixture.clock.now_ms());
     let ahead = ManualClock::new();
     ahead.advance(now_ms + DAY);
-    let other = ChunkedStore::new(memory, ahead.clone(), 99);
+    let other = ChunkedStore::new(memory, ahead.clone(), chunk_lane(), 99);
     Box::new(move || {
         async move {
             sweep(&other, ahead.now_ms()).await.unwrap();
@@ -27,7 +27,7 @@ fn early_sweep(fixture: &Fixture) -> Event {
 /// Overwrites or deletes records behind the reader's back, and sweeps their old chunks.
 fn overtake(fixture: &Fixture, ops: Vec<Op>) -> Event {
     let sweeping = early_sweep(fixture);
-    let chunked = ChunkedStore::new(fixture.memory.clone(), fixture.clock.clone(), 98);
+    let chunked = ChunkedStore::new(fixture.memory.clone(), fixture.clock.clone(), chunk_lane(), 98);
     Box::new(move || {
         async move {
             chunked.commit(Commit::new(ops)).await.unwrap();
@@ -67,7 +67,7 @@ async fn chunks_that_are_swept_in_part_are_staged_again() {
         ahead.advance(DAY);
         let dying = FaultyStore::with(fixture.memory.clone());
         dying.fail(step, Fault::Before);
-        let sweeper = ChunkedStore::new(dying, ahead.clone(), 99);
+        let sweeper = ChunkedStore::new(dying, ahead.clone(), chunk_lane(), 99);
         let event: Event = Box::new(move || {
             async move {
                 sweep(&sweeper, ahead.now_ms()).await.unwrap_err();
@@ -158,9 +158,9 @@ impl Clock for Running {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_sweep_at_any_moment_loses_nothing() {
     let memory = Arc::new(MemoryStore::open(Settings::with_limits(TINY)).unwrap());
-    let writing = Arc::new(ChunkedStore::new(memory.clone(), ManualClock::new(), 1));
+    let writing = Arc::new(ChunkedStore::new(memory.clone(), ManualClock::new(), chunk_lane(), 1));
     let ahead = Arc::new(Running(AtomicU64::new(2_000_000_000_000)));
-    let sweeping = Arc::new(ChunkedStore::new(memory, ahead.clone(), 2));
+    let sweeping = Arc::new(ChunkedStore::new(memory, ahead.clone(), chunk_lane(), 2));
     let is_over = Arc::new(AtomicBool::new(false));
     let sweeper = tokio::spawn({
         let is_over = is_over.clone();

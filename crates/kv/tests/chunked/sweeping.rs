@@ -1,9 +1,9 @@
 //! Chunks without a reference are deleted; those with one stay.
 
+use crate::faulty::Fault;
 use crate::fixture::*;
 use perennial_store::{
-    ChunkedStore, Clock, Commit, Draft, DueQuery, Error, Key, Op, Partition, RecordId, ScanQuery, Store, Swept,
-    chunk_lane,
+    ChunkedStore, Clock, Commit, Draft, DueQuery, Error, Key, Lane, Op, Partition, RecordId, ScanQuery, Store, Swept,
 };
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ async fn only_manifests_can_be_swept() {
     let outcome = fixture.chunked.commit(Commit::new(vec![op])).await;
     assert!(matches!(outcome, Err(Error::Invalid(_))), "{outcome:?}");
     // Above another chunked store there is nothing to do.
-    let above = ChunkedStore::new(fixture.chunked.clone(), fixture.clock.clone(), 2);
+    let above = ChunkedStore::new(fixture.chunked.clone(), fixture.clock.clone(), chunk_lane(), 2);
     fixture.clock.advance(DAY);
     assert!(matches!(above.sweep(&manifest).await, Err(Error::Invalid(_))));
     assert_eq!(above.limits(), fixture.chunked.limits());
@@ -140,7 +140,7 @@ async fn chunks_are_deleted_with_their_partition() {
 #[tokio::test]
 async fn a_nonce_that_is_used_twice_does_no_harm() {
     let fixture = Fixture::new(SMALL);
-    let twin = ChunkedStore::new(fixture.memory.clone(), fixture.clock.clone(), 1);
+    let twin = ChunkedStore::new(fixture.memory.clone(), fixture.clock.clone(), chunk_lane(), 1);
     fixture.put("a", &text(300 * KB, 1)).await;
     let op = Op::Put(Draft::new(key("b"), text(300 * KB, 2)));
     twin.commit(Commit::new(vec![op])).await.unwrap();
@@ -183,6 +183,56 @@ async fn several_partitions_in_one_commit_keep_their_chunks_apart() {
     let chunked: Arc<ChunkedStore> = fixture.chunked.clone();
     let ops = (0..9).map(|n| Op::Remove(key(n)));
     chunked.commit(Commit::new(ops.collect())).await.unwrap();
+    fixture.sweep().await;
+    assert_eq!(fixture.count(), 0);
+}
+
+/// Each engine puts its manifests into a lane of its own, and sweeps no others.
+#[tokio::test]
+async fn manifests_of_another_lane_are_refused_and_stay() {
+    let fixture = Fixture::new(SMALL);
+    let lane = Lane::topic("jobs.chores", Some("parts".into()));
+    let other = ChunkedStore::new(fixture.memory.clone(), fixture.clock.clone(), lane.clone(), 2);
+    let op = Op::Put(Draft::new(key("a"), text(300 * KB, 1)));
+    other.commit(Commit::new(vec![op])).await.unwrap();
+    let op = Op::Remove(key("a"));
+    other.commit(Commit::new(vec![op])).await.unwrap();
+    assert!(manifests(&fixture).await.is_empty());
+    fixture.clock.advance(DAY);
+    let query = DueQuery::new(&lane, fixture.clock.now_ms(), 100);
+    let before = fixture.memory.due(&query).await.unwrap().records;
+    let [manifest] = &before[..] else { panic!("{before:?}") };
+    assert!(matches!(
+        fixture.chunked.sweep(&manifest.key).await,
+        Err(Error::Invalid(_))
+    ));
+    assert_eq!(fixture.memory.due(&query).await.unwrap().records, before);
+    assert_eq!(other.sweep(&manifest.key).await.unwrap(), Swept::Removed);
+    assert_eq!(fixture.count(), 0);
+}
+
+/// A sweep whose manifest is overwritten right after it wrote it leaves the set to the process that did.
+#[tokio::test]
+async fn a_manifest_that_is_overwritten_at_once_is_left_alone() {
+    let fixture = Fixture::new(SMALL);
+    fixture.put("a", &text(300 * KB, 1)).await;
+    let (manifest, _) = manifests(&fixture).await.pop().unwrap();
+    fixture.clock.advance(DAY);
+    fixture.faulty.fail(0, Fault::Overwritten);
+    assert_eq!(fixture.chunked.sweep(&manifest).await, Ok(Swept::Nothing));
+    assert!(fixture.body("a").await.unwrap() == text(300 * KB, 1));
+}
+
+/// A commit whose manifest has no version is staged again.
+#[tokio::test]
+async fn chunks_whose_manifest_is_overwritten_at_once_are_staged_again() {
+    let fixture = Fixture::new(SMALL);
+    fixture.faulty.fail(0, Fault::Overwritten);
+    fixture.put("a", &text(300 * KB, 1)).await;
+    assert!(fixture.body("a").await.unwrap() == text(300 * KB, 1));
+    fixture.sweep().await;
+    assert!(fixture.body("a").await.unwrap() == text(300 * KB, 1));
+    fixture.remove("a").await;
     fixture.sweep().await;
     assert_eq!(fixture.count(), 0);
 }

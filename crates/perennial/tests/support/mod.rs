@@ -239,3 +239,36 @@ impl Medium for Many {
         92
     }
 }
+
+/// The time of a paused runtime, which jumps when every task waits.
+pub struct Virtual {
+    began: tokio::time::Instant,
+    began_ms: u64,
+}
+
+impl Virtual {
+    /// It is some day in 2027.
+    pub fn new() -> Arc<Self> {
+        Self::at(1_800_000_000_000)
+    }
+
+    /// It is this time, in milliseconds since the Unix epoch.
+    pub fn at(began_ms: u64) -> Arc<Self> {
+        Arc::new(Self {
+            began: tokio::time::Instant::now(),
+            began_ms,
+        })
+    }
+}
+
+#[async_trait]
+impl perennial_store::Clock for Virtual {
+    fn now_ms(&self) -> u64 {
+        self.began_ms + self.began.elapsed().as_millis() as u64
+    }
+
+    #[allow(clippy::disallowed_methods)]
+    async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+}

@@ -8,16 +8,11 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// The kind of manifests and chunks, reserved for them. It is stored: `part` in ids, `parts` in the topic.
+/// The kind of manifests and chunks, reserved for them. It is stored in ids.
 const KIND: &str = "part";
 
 /// A millisecond has room for about a million orders, as in the engine.
 const ORDERS_PER_MS: u32 = 20;
-
-/// The queue in which manifests wait to be [swept](crate::ChunkedStore::sweep).
-pub fn chunk_lane() -> Lane {
-    Lane::topic("chores", Some("parts".into()))
-}
 
 /// Names the chunks of one body: by the handle that writes them, and the number of the body on that handle.
 pub(super) fn nonce(handle: u64, count: u64) -> String {
@@ -66,10 +61,10 @@ impl Manifest {
             .map_err(|why| Error::Corrupt(format!("the record {} does not name its owner: {why}", record.key)))
     }
 
-    /// This manifest as it is written at `now_ms`.
-    pub(super) fn draft(&self, key: Key, order: Order, now_ms: u64) -> Result<Draft> {
+    /// This manifest as it is written into `lane` at `now_ms`.
+    pub(super) fn draft(&self, key: Key, lane: &Lane, order: Order, now_ms: u64) -> Result<Draft> {
         let place = Place {
-            lane: chunk_lane(),
+            lane: lane.clone(),
             order,
             due_ms: now_ms.saturating_add(self.wait_ms),
         };

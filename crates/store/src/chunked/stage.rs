@@ -137,7 +137,7 @@ impl ChunkedStore {
         // After the caller's operations, so that their indices stay and their failures are reported first.
         let room = self.limits.ops_per_commit.saturating_sub(self.op_count(&last));
         for (body, version) in spilled.iter().zip(versions).take(room) {
-            let manifest = body.manifest.draft(body.key.clone(), body.order, now_ms)?;
+            let manifest = body.manifest.draft(body.key.clone(), &self.lane, body.order, now_ms)?;
             last.ops.push(Op::Replace(manifest, version));
         }
         // The name that dashboards know: "outlined" stands for "spilled".
@@ -213,7 +213,9 @@ impl ChunkedStore {
 
 async fn write(stager: &mut Stager<'_>, spilled: &[Spilled<'_>], staged_ms: u64) -> Result<()> {
     for body in spilled {
-        let manifest = body.manifest.draft(body.key.clone(), body.order, staged_ms)?;
+        let manifest = body
+            .manifest
+            .draft(body.key.clone(), &stager.chunked.lane, body.order, staged_ms)?;
         stager.push_manifest(manifest).await?;
         let mut rest: &str = &body.text;
         for (number, length) in body.lengths.iter().enumerate() {

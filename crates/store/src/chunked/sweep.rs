@@ -3,7 +3,7 @@
 use super::chunks::{self, Manifest};
 use super::pointer::Pointer;
 use super::{ChunkedStore, LONGEST_WAIT_MS};
-use crate::{Commit, Draft, Error, Key, Op, Order, Record, Result, ScanQuery, Version};
+use crate::{Commit, ConflictReason, Draft, Error, Key, Op, Order, Record, Result, ScanQuery, Version};
 
 /// How many keys are requested at a time.
 const PAGE: usize = 1_000;
@@ -20,19 +20,22 @@ pub enum Swept {
 }
 
 impl ChunkedStore {
-    /// Checks a set of chunks whose manifest is due in [`chunk_lane`](super::chunk_lane), and deletes it if no record
-    /// refers to it. If one does, it is checked again after twice the time, in the end once a day.
+    /// Checks a set of chunks whose manifest is due in this store's lane, and deletes it if no record refers to it. If
+    /// one does, it is checked again after twice the time, in the end once a day.
     ///
-    /// May be called for any key in that queue, by several processes at once, and again after any error.
+    /// May be called for any key in that lane, by several processes at once, and again after any error. A manifest in
+    /// another lane belongs to another engine and is refused.
     pub async fn sweep(&self, key: &Key) -> Result<Swept> {
         let Some(nonce) = chunks::nonce_of(&key.id).filter(|_| !self.is_passthrough()) else {
-            let why = format!("{key} is not the manifest of chunks in this store: sweep what is due in its queue");
-            return Err(Error::Invalid(why));
+            return Err(not_ours(key));
         };
         // First the manifest, then its owner: an owner that changes after this changes the manifest too.
         let Some(record) = self.inner.get(key).await? else {
             return Ok(Swept::Nothing);
         };
+        if record.place.as_ref().is_some_and(|place| place.lane != self.lane) {
+            return Err(not_ours(key));
+        }
         let now_ms = self.clock.now_ms();
         if record.place.as_ref().is_some_and(|place| place.due_ms > now_ms) {
             return Ok(Swept::Nothing);
@@ -94,11 +97,15 @@ impl ChunkedStore {
     /// Rewrites the manifest, due after its wait.
     async fn rewrite(&self, manifest: &Manifest, record: Record, now_ms: u64) -> Result<Version> {
         let order = record.place.as_ref().map_or(Order(0), |place| place.order);
-        let draft: Draft = manifest.draft(record.key, order, now_ms)?;
+        let draft: Draft = manifest.draft(record.key, &self.lane, order, now_ms)?;
         let commit = Commit::new(vec![Op::Replace(draft, record.version.clone())]).relaxed();
         let committed = self.inner.commit(commit).await?;
-        let missing = || Error::Corrupt("a commit did not return the version that it wrote".to_owned());
-        committed.version(0).cloned().ok_or_else(missing)
+        // Without a version, it was overwritten before the lost reply was resolved: it changed meanwhile.
+        let changed = Error::Conflict {
+            op: 0,
+            reason: ConflictReason::Changed,
+        };
+        committed.version(0).cloned().ok_or(changed)
     }
 
     /// The removal of every chunk below a manifest.
@@ -115,6 +122,13 @@ impl ChunkedStore {
             }
         }
     }
+}
+
+/// What was to be swept is no manifest of this store's lane.
+fn not_ours(key: &Key) -> Error {
+    Error::Invalid(format!(
+        "{key} is not the manifest of chunks in this store: sweep what is due in its lane"
+    ))
 }
 
 fn owner_id(manifest: &Manifest) -> crate::RecordId {

@@ -2,12 +2,12 @@
 
 use super::run;
 use crate::engine::Engine;
-use crate::records::chore::LANE;
+use crate::records::chore::{self, Topic};
 use crate::tuning::{CHORES_EXCLUSIVE_EVERY, CHORES_PAGE};
 use futures::FutureExt;
 use futures::future::{AbortHandle, abortable};
 use parking_lot::Mutex;
-use perennial_store::{Clock, DueQuery, Lane, Result};
+use perennial_store::{Clock, Result};
 use std::sync::{Arc, Weak};
 use tracing::warn;
 
@@ -79,7 +79,7 @@ async fn keep_house(engine: Weak<Engine>, clock: Arc<dyn Clock>) {
 
 /// Does what is due; returns whether any chore is left.
 pub async fn round(engine: &Arc<Engine>) -> Result<bool> {
-    let mut query = DueQuery::new(&Lane::new(LANE), engine.clock.now_ms(), CHORES_PAGE);
+    let mut query = chore::due(&Topic::ALL, engine.clock.now_ms(), CHORES_PAGE);
     loop {
         let page = engine.store.due(&query).await?;
         query.after = page.end();
@@ -96,6 +96,6 @@ pub async fn round(engine: &Arc<Engine>) -> Result<bool> {
     if engine.mode.polls_chores() {
         return Ok(true);
     }
-    let any = engine.store.due(&DueQuery::new(&Lane::new(LANE), u64::MAX, 1)).await?;
+    let any = engine.store.due(&chore::due(&Topic::ALL, u64::MAX, 1)).await?;
     Ok(!any.records.is_empty())
 }

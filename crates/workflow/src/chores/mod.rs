@@ -10,13 +10,12 @@ pub use housekeeper::{Housekeeper, round};
 use crate::admin::two_phase_delete;
 use crate::engine::Engine;
 use crate::outbox;
-use crate::records::chore::{LANE, Topic, topic_of};
+use crate::records::chore::{self, Topic, topic_of};
 use crate::records::instance_of;
 use crate::redo;
 use crate::shared;
 use crate::tuning::CHORES_PAGE;
-use perennial_store::{DueQuery, Error, Lane, Order, Record, Result, Slot, Topics};
-use std::collections::BTreeSet;
+use perennial_store::{Error, Order, Record, Result, Slot};
 use std::sync::Arc;
 use tracing::warn;
 
@@ -36,7 +35,7 @@ pub async fn run(engine: &Arc<Engine>, record: Record) -> Result<()> {
         Some(Topic::Members) => engine.mode.meet(engine, record).await,
         Some(Topic::Sessions) => shared::work::forget_session(engine, record).await,
         Some(Topic::Deletion) => two_phase_delete::chore(engine, record).await,
-        // A chore of a later version of perennial, which will do it.
+        // No chore of this engine: `chore::due` does not ask for it.
         None => Ok(()),
     }
 }
@@ -44,13 +43,7 @@ pub async fn run(engine: &Arc<Engine>, record: Record) -> Result<()> {
 /// Does every chore, due or not. For a process that has just opened a store of its own and has not filled its board yet.
 pub async fn run_all(engine: &Arc<Engine>) -> Result<()> {
     for topic in Topic::ALL {
-        let mut query = DueQuery {
-            topics: Topics::These {
-                topics: BTreeSet::from([Arc::from(topic.name())]),
-                default: false,
-            },
-            ..DueQuery::new(&Lane::new(LANE), u64::MAX, CHORES_PAGE)
-        };
+        let mut query = chore::due(&[topic], u64::MAX, CHORES_PAGE);
         loop {
             let page = engine.store.due(&query).await?;
             query.after = page.end();

@@ -1,6 +1,6 @@
 //! The lane `chores`: what remains to be done after a commit.
 
-use perennial_store::{Lane, Order, Place, Record};
+use perennial_store::{DueQuery, Lane, Order, Place, Record, Topics};
 use std::sync::Arc;
 
 /// The lane of chores.
@@ -53,14 +53,32 @@ impl Topic {
             Self::Parts => "parts",
         }
     }
+
+    /// Its lane and topic.
+    pub fn lane(self) -> Lane {
+        Lane::topic(LANE, Some(Arc::from(self.name())))
+    }
 }
 
 /// The place of a chore that is due at `due_ms`.
 pub fn place(topic: Topic, order: Order, due_ms: u64) -> Place {
     Place {
-        lane: Lane::topic(LANE, Some(Arc::from(topic.name()))),
+        lane: topic.lane(),
         order,
         due_ms,
+    }
+}
+
+/// The first `limit` chores of these kinds that are due at `until_ms`. Other topics of the lane belong to other engines, or
+/// to later versions of this one, and are not even read.
+pub fn due(topics: &[Topic], until_ms: u64, limit: usize) -> DueQuery {
+    let names = topics.iter().map(|topic| Arc::from(topic.name()));
+    DueQuery {
+        topics: Topics::These {
+            topics: names.collect(),
+            default: false,
+        },
+        ..DueQuery::new(&Lane::new(LANE), until_ms, limit)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A server with a container that is ready, the ledgers of the workers, and a look at what is stored.
+//! A server with a container that is ready, the ledgers of the workers, and access to the stored documents.
 
 use azure_data_cosmos::options::BinaryEncodingOptions;
 use azure_data_cosmos::{AccountReference, CosmosClient, CosmosRuntime, FeedScope, RoutingStrategy};
@@ -12,10 +12,10 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 /// Enough that no physical partition has many documents, which the emulator copies for every batch; few enough that
-/// asking all of them for work is cheap.
+/// querying all of them for work is cheap.
 const PARTITIONS: u32 = 8;
 
-/// Documents by what they are.
+/// Documents by kind.
 pub type Documents = BTreeMap<String, Vec<serde_json::Value>>;
 
 pub struct Arena {
@@ -65,7 +65,7 @@ impl Arena {
         command
     }
 
-    /// What a worker has written down.
+    /// The ledger of a worker.
     pub fn lines(&self, worker: usize) -> Lines {
         Lines::read(&self.ledger(worker)).unwrap()
     }

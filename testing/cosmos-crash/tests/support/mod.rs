@@ -1,4 +1,4 @@
-//! What the test is made of: the server with its container, and workers to torment.
+//! The parts of the test: the server with its container, and the workers that it kills and freezes.
 
 pub mod arena;
 pub mod torment;

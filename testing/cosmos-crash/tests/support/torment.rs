@@ -18,7 +18,7 @@ const DEATH: Range<u64> = 0..2_000;
 /// How long a worker is frozen: longer than its turns are claimed for, at times longer than its activities are.
 const ICE: Range<u64> = 3_000..8_500;
 
-/// How often what was done.
+/// How often workers were killed and frozen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Done {
     pub kills: usize,

@@ -13,7 +13,7 @@ pub struct Counts {
     pub by_kind: BTreeMap<Kind, u64>,
     /// By the status of the reply; 0 stands for no reply.
     pub by_status: BTreeMap<u16, u64>,
-    /// What they would have cost, in request units: an estimate.
+    /// Their estimated price, in request units.
     pub ru: f64,
 }
 
@@ -33,7 +33,7 @@ impl Counts {
         self.total - self.of(Kind::Metadata)
     }
 
-    /// What was added since an earlier count of the same server.
+    /// The difference from an earlier count of the same server.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             total: self.total.saturating_sub(earlier.total),

@@ -23,7 +23,7 @@ pub struct Entry {
     pub status: u16,
     /// The substatus of the reply.
     pub substatus: u32,
-    /// What it would have cost.
+    /// Its estimated price.
     pub ru: f64,
     /// How long it took.
     pub ms: u64,

@@ -1,7 +1,7 @@
-//! What requests would cost, as far as it is known.
+//! Prices of requests, as far as they are known.
 //!
-//! The service publishes few prices. Each constant says where it is from; what is a guess says so. Good for comparing
-//! two programs, not for a bill.
+//! The service publishes few prices. Each constant states its source, or that it is a guess. Good for comparing two
+//! programs, not for a bill.
 
 use crate::Kind;
 use crate::call::{Call, header};
@@ -26,19 +26,19 @@ const IDLE_FEED: f64 = 1.0;
 /// A request that fails a condition or finds nothing. A guess: that of reading 1 KB.
 const FAILED: f64 = 1.0;
 
-/// What a point read of so many bytes costs. Documented: 1 RU for 1 KB, 10 RU for 100 KB. Between and beyond we draw
+/// The price of a point read of this many bytes. Documented: 1 RU for 1 KB, 10 RU for 100 KB. Between and beyond we draw
 /// a straight line.
 pub(crate) fn read(bytes: usize) -> f64 {
     growth(bytes)
 }
 
-/// How much more than 1 KB so many bytes cost. Documented for reads alone; we take the same for writes.
+/// How much more than 1 KB this many bytes cost. Documented for reads alone; we take the same for writes.
 fn growth(bytes: usize) -> f64 {
     let kilobytes = (bytes as f64 / 1024.0).max(1.0);
     1.0 + (kilobytes - 1.0) * 9.0 / 99.0
 }
 
-/// Prices a request, and writes the price into the answer in place of the emulator's own.
+/// Prices a request, and writes the price into the reply in place of the emulator's own.
 pub(crate) fn charge(call: &Call, reply: &mut Reply, partitions: u32) -> f64 {
     let ru = match call.kind {
         Kind::Batch if reply.is_success() => charge_batch(call, reply),
@@ -48,7 +48,7 @@ pub(crate) fn charge(call: &Call, reply: &mut Reply, partitions: u32) -> f64 {
     ru
 }
 
-/// What a request other than a batch would have cost.
+/// The estimated price of a request other than a batch.
 fn single(call: &Call, reply: &Reply, partitions: u32) -> f64 {
     let answered = matches!(reply.status, 200..=299 | 304 | 404 | 409 | 412);
     if !answered || !call.kind.is_document() {

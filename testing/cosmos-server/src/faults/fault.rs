@@ -1,17 +1,17 @@
-//! What can go wrong with one request.
+//! The faults of one request.
 
-/// What can go wrong with one request.
+/// A fault of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The server answers with a failure.
+    /// The server replies with a failure.
     Answer {
         /// The HTTP status.
         status: u16,
         /// The substatus, 0 for none.
         substatus: u32,
-        /// How long the client is asked to wait.
+        /// How long the client is told to wait.
         retry_after_ms: Option<u64>,
-        /// Whether the request took effect all the same.
+        /// Whether the request takes effect nevertheless.
         executed: bool,
     },
     /// The request takes effect, and the client never hears of it: its connection breaks.
@@ -29,7 +29,7 @@ pub enum Fault {
     Delay {
         /// The wait before it takes effect.
         before_ms: u64,
-        /// The wait from then to the answer.
+        /// The wait from then to the reply.
         after_ms: u64,
     },
 }
@@ -50,7 +50,7 @@ impl Fault {
         Self::answer(449, 0)
     }
 
-    /// 408: the server ran out of time. Nobody promises that the request did not take effect.
+    /// 408: the server ran out of time. The request may have taken effect.
     pub const fn timeout(executed: bool) -> Self {
         Self::Answer {
             status: 408,

@@ -1,4 +1,4 @@
-//! What the service says to queries and feeds.
+//! The replies of the service to queries and feeds.
 
 mod index;
 mod pages;

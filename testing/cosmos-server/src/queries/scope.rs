@@ -1,11 +1,11 @@
-//! Queries that nobody can answer without a plan.
+//! Queries that cannot be run without a plan.
 
 use super::sql::{Token, keyword_at, pair_at};
 use crate::call::{Call, header};
 use crate::reply::Refusal;
 
-/// A query over all partitions must say that it means it, and must be one that pages can simply be added up for:
-/// the gateway merges nothing. SDKs ask for a plan, run it range by range and merge themselves.
+/// A query over all partitions must be marked as such, and its result must be the pages of all partitions one after the
+/// other: the gateway merges nothing. SDKs request a plan, run it range by range and merge themselves.
 pub(super) fn check(call: &Call, tokens: &[Token]) -> Result<(), Refusal> {
     if call.is_scoped() {
         return Ok(());
@@ -27,7 +27,7 @@ pub(super) fn check(call: &Call, tokens: &[Token]) -> Result<(), Refusal> {
     }
 }
 
-/// The part of a query that is wrong if each partition answers for itself.
+/// The part of a query whose result is wrong if each partition evaluates it separately.
 fn needs_merging(tokens: &[Token]) -> Option<&'static str> {
     if pair_at(tokens, "ORDER", "BY").is_some() {
         return Some("ORDER BY");

@@ -1,4 +1,4 @@
-//! Who may talk to the server.
+//! Authorisation: which requests the server accepts.
 
 use crate::support::{Raw, sign};
 use perennial_cosmos_server::{EMULATOR_KEY, Options, Server};
@@ -89,7 +89,7 @@ async fn a_request_of_another_time_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_strict_asks_nobody() {
+async fn a_server_that_is_not_strict_checks_no_token() {
     let options = Options {
         strict: false,
         ..Options::default()

@@ -1,4 +1,4 @@
-//! Containers come with as many partitions as asked for, and with all their properties.
+//! Containers have the requested number of partitions, and all their properties.
 
 use crate::support::{DOCS, Raw};
 use perennial_cosmos_server::{Options, Server};

@@ -169,7 +169,7 @@ async fn chance_repeats_itself_with_its_seed() {
 }
 
 #[tokio::test]
-async fn a_hanging_request_answers_nobody_but_may_take_effect() {
+async fn a_hanging_request_gets_no_reply_but_may_take_effect() {
     let raw = raw().await;
     let hang = |executed| Fault::Hang {
         executed,
@@ -185,7 +185,7 @@ async fn a_hanging_request_answers_nobody_but_may_take_effect() {
     assert_eq!(raw.read("a").send().await.status, 200);
     assert_eq!(raw.read("b").send().await.status, 404);
     assert_eq!(raw.server.counts().answered(0), 2);
-    // Somebody still hangs: the server stops all the same.
+    // A request still hangs; the server stops nevertheless.
     let stopped = Instant::now();
     raw.server.shutdown();
     assert!(stopped.elapsed() < Duration::from_secs(30));

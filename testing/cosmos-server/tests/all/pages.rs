@@ -124,7 +124,7 @@ async fn some_pages_over_all_partitions_are_empty() {
     let (ids, sizes) = walk(&raw, "SELECT * FROM c", None, None).await;
     is_complete(ids, 7);
     assert_eq!(sizes, [0, 5, 0, 2]);
-    // Who names a partition gets no empty pages.
+    // A query of one partition gets no empty pages.
     let (_, sizes) = walk(&raw, "SELECT * FROM c", Some("p"), None).await;
     assert_eq!(sizes, [5, 2]);
 }

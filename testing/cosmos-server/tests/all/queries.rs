@@ -109,7 +109,7 @@ fn lean() -> Value {
     } })
 }
 
-/// How orders are answered where not everything is indexed.
+/// Which orders are refused where not everything is indexed.
 async fn are_answered(orders: &[(&str, u16)]) {
     let raw = Raw::with_container(Options::default(), lean()).await;
     for (order, status) in orders {

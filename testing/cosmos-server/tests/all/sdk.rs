@@ -125,7 +125,7 @@ async fn ordered_queries_over_all_partitions_are_merged_by_the_client() {
     expected.sort_unstable();
     assert_eq!(times, expected);
     let counts = server.counts().since(&before);
-    // 100 documents in pages of 7, and some of none. The SDK plans simple queries without asking.
+    // 100 documents in pages of 7, and some of none. The SDK plans simple queries without a request.
     assert!(counts.of(Kind::Query) > 100 / 7, "{counts}");
     let top = query(&container, "SELECT TOP 3 c.at FROM c ORDER BY c.at DESC", all())
         .await

@@ -1,4 +1,4 @@
-//! What is listed, deleted and pruned.
+//! Listing, deletion and pruning.
 
 use duroxide::EventKind;
 use duroxide::providers::{InstanceFilter, Provider, PruneOptions};

@@ -1,4 +1,4 @@
-//! What the service does to requests.
+//! Faults of the service: throttling, lost replies, lag.
 
 use perennial_cosmos_server::{Fault, Kind, Latency, Options, Rule, When};
 use perennial_cosmos_tests::kit::*;

@@ -53,7 +53,7 @@ async fn a18_a_fetch_that_was_dropped_holds_nothing() {
             jitter_ms: 0,
         });
         let fetch = here.fetch_orchestration_item(LEASE, SOON, None);
-        // Somewhere between the question and the claim.
+        // Somewhere between the query and the claim.
         let fetched = tokio::time::timeout(ms(20 + 12 * n), fetch).await;
         room.server.set_latency(Latency::default());
         let (item, token, _) = match fetched {

@@ -1,4 +1,4 @@
-//! What is large, wide or oddly named.
+//! Large payloads, wide fan-outs and odd names.
 
 use duroxide::providers::{Provider, WorkItem};
 use perennial_cosmos_server::{Fault, Kind, Rule, When};

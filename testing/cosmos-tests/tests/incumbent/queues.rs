@@ -67,7 +67,7 @@ async fn a13_what_others_hold_hides_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a14_an_event_for_nobody_makes_no_instance() {
+async fn a14_an_event_for_a_missing_instance_creates_none() {
     let room = Room::new().await;
     let store = room.workflows().await;
     send(&store, raised("ghost", "boo")).await;
@@ -78,7 +78,7 @@ async fn a14_an_event_for_nobody_makes_no_instance() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a23_what_cannot_be_read_stops_nobody() {
+async fn a23_an_unreadable_record_blocks_no_other() {
     let room = Room::new().await;
     let store = room.workflows().await;
     running(&store, "i").await;

@@ -41,7 +41,7 @@ async fn b18_a_container_of_something_else_is_refused() {
     assert!(matches!(made.unwrap_err(), OpenError::WrongPartitionKey { .. }));
 }
 
-/// What is stored by slot must be found by slot, after any release of Rust.
+/// Slots are stored, so their hash must not change with a release of Rust.
 #[test]
 fn b20_slots_are_the_same_for_ever() {
     let slots = ["", "order-1", "é/日本"].map(|name| Slot::of(&Partition::new(name)).0);

@@ -1,8 +1,8 @@
-//! What is met with faults: hello, a sub-workflow, a fan-out, values and sessions, continuing with queued messages.
+//! The workflows that meet faults: hello, a sub-workflow, a fan-out, values and sessions, continuing with queued messages.
 
 use perennial_cosmos_tests::{Process, Program};
 
-/// So many workflows share a container: the emulator is the slower, the more there is in one.
+/// This many workflows share a container: the more one holds, the slower is the emulator.
 pub const SHARED_BY: usize = 10;
 
 #[derive(Clone, Copy)]
@@ -61,7 +61,7 @@ impl Scenario {
         }
     }
 
-    /// What must be true at the end. So many activities may have run a second time: those whose process died at them.
+    /// Checks the end. This many activities may have run a second time: those during which their process died.
     pub async fn check(&self, process: &Process, program: &Program, instance: &str, again: usize) {
         let output = process.output(instance).await;
         assert_eq!(output, self.output, "{instance}");

@@ -1,4 +1,4 @@
-//! Calls of the client: what was acknowledged has happened, once, in order.
+//! Calls of the client: every acknowledged call took effect, once and in order.
 
 use super::{Evidence, Outcome, Rule, Violation};
 use crate::case::{APPROVALS, CANCEL, Case, END, Kind, START};
@@ -99,7 +99,8 @@ fn approve(instance: &str, attempts: &Attempts<'_>, output: &str) -> Vec<Violati
         .collect()
 }
 
-/// Whether what a workflow got is no attempt of this call, or one after an acknowledged one, which was lost then.
+/// The rule that is broken if a workflow received no attempt of this call, or a later one than an acknowledged one,
+/// which then was lost.
 fn strange(instance: &str, attempts: &Attempts<'_>, call: &str, got: &str) -> Option<Violation> {
     for (attempt, acked) in attempts.iter().filter(|(attempt, _)| attempt.call == call) {
         if attempt.payload() == got {

@@ -1,4 +1,4 @@
-//! Activities: what was acknowledged is recorded, and what is recorded does not run again.
+//! Activities: an acknowledged result is recorded, and a recorded activity does not run again.
 
 use super::{Evidence, Outcome, Rule, Violation};
 use crate::line::{Activity, Line};

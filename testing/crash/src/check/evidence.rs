@@ -1,4 +1,4 @@
-//! What the verdict is based on.
+//! The evidence on which the verdict is based.
 
 use crate::Failure;
 use crate::ledger::Lines;

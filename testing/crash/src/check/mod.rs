@@ -12,8 +12,8 @@ pub use evidence::{Evidence, Instance, Outcome};
 pub use figures::Figures;
 pub use verdict::{Rule, Violation};
 
-/// What is wrong with histories and with what was acknowledged, whatever the workflows were. An activity that ran again
-/// is not: where one process takes over from another that is only slow, both may run it.
+/// The rules that histories and acknowledgements break, whatever the workflows were. An activity that ran again breaks
+/// none: where one process takes over from another that is only slow, both may run it.
 pub fn check_recorded(evidence: &Evidence) -> Vec<Violation> {
     let mut violations = effects::check_recorded(evidence);
     violations.extend(histories::check(evidence));

@@ -1,4 +1,4 @@
-//! What must come of each kind of workflow, however often it was interrupted.
+//! The results that each kind of workflow must have, however often it was interrupted.
 
 use super::{Evidence, Instance, Outcome, Rule, Violation};
 use crate::case::{Case, Kind, named_child};
@@ -23,7 +23,7 @@ fn wrong(evidence: &Evidence, case: Case, found: &Instance) -> Option<Violation>
         Kind::Nap => is(&found.outcome, NAP),
         Kind::Race => is(&found.outcome, "activity") || is(&found.outcome, "timer"),
         Kind::Parent => is(&found.outcome, &format!("{NAP}+{FAN}")) && child.is_some_and(|child| is(child, FAN)),
-        // What they got is checked against what they were sent.
+        // The messages that they received are checked against those that were sent.
         Kind::Approve | Kind::Inbox => matches!(found.outcome, Outcome::Completed(_)),
         Kind::Notes => notes(found),
         Kind::Cancel => {

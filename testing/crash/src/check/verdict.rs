@@ -1,8 +1,8 @@
-//! What can be wrong.
+//! The rules that a run can break.
 
 use std::fmt;
 
-/// What must never happen.
+/// A rule that must never be broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// A start was acknowledged, and the instance is not there.

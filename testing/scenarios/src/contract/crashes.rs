@@ -1,4 +1,4 @@
-//! What a crash must leave: everything acknowledged, and the count of attempts.
+//! A crash must keep everything acknowledged, and the count of attempts.
 
 use duroxide::providers::{Provider, TagFilter};
 
@@ -86,7 +86,7 @@ pub async fn crashing_again_and_again_ends(h: &Harness) {
     }
 }
 
-/// What was given back as no attempt is no attempt after a crash either.
+/// A delivery that was abandoned without counting as an attempt does not count after a crash either.
 pub async fn a_forgiven_attempt_stays_forgiven(h: &Harness) {
     let store = h.store();
     send(&*store, start("i")).await;

@@ -143,7 +143,7 @@ pub async fn fetches_cut_off_by_a_time_limit_lose_nothing(h: &Harness) {
     }
 }
 
-/// What a dropped fetch may have seen does not count as an attempt.
+/// Work that a dropped fetch may have seen does not count as attempted.
 pub async fn a_dropped_fetch_is_no_attempt(h: &Harness) {
     let store = h.store();
     for _ in 0..5 {

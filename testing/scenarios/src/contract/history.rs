@@ -1,4 +1,4 @@
-//! What an acknowledgement writes, all of it or nothing.
+//! An acknowledgement writes all of its changes or none.
 
 use duroxide::EventKind;
 

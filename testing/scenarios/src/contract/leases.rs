@@ -160,7 +160,7 @@ pub async fn a_lease_begins_at_the_hand_out(h: &Harness) {
     work.await.unwrap().expect("the work was handed out with a dead lease");
 }
 
-/// A renewed lease lives from the renewal on, for as long as that said.
+/// A renewed lease counts from the renewal, for the time that the renewal gives.
 pub async fn a_renewed_lease_lives_from_the_renewal(h: &Harness) {
     let store = h.store();
     send(&*store, start("i")).await;

@@ -27,15 +27,15 @@ macro_rules! __contract_list {
         $crate::$then! {
             contract ($($arg)*)
             orphans {
-                an_event_for_nobody_starves_nobody
-                hundreds_of_events_for_nobody_starve_nobody
+                an_event_for_a_missing_instance_blocks_no_other
+                hundreds_of_events_for_missing_instances_block_no_other
                 early_messages_are_delivered_with_the_start
                 early_messages_wait_over_a_restart
                 an_early_cancellation_takes_effect
                 an_event_makes_no_instance
                 only_the_first_ack_makes_the_instance
-                queue_messages_for_nobody_are_dropped
-                a_completion_for_nobody_is_accepted
+                queue_messages_for_a_missing_instance_are_dropped
+                a_completion_for_a_missing_instance_is_accepted
             }
             dropped {
                 a_dropped_waiter_takes_no_turn
@@ -65,7 +65,7 @@ macro_rules! __contract_list {
                 work_is_served_in_order_of_arrival
                 a_turn_brings_all_that_waits
                 what_is_given_back_keeps_its_place
-                a_delayed_head_blocks_nobody
+                a_delayed_head_blocks_no_other
                 a_delayed_message_does_not_hold_back_the_others
                 due_things_are_served_by_arrival
                 the_order_survives_a_restart
@@ -88,7 +88,7 @@ macro_rules! __contract_list {
             }
             sessions {
                 a_session_is_global_across_instances
-                a_foreign_session_blocks_nobody
+                a_foreign_session_blocks_no_other
                 a_parked_slot_hides_no_session_work
                 a_fetch_without_sessions_comes_back_early
                 an_expired_item_stays_with_its_session

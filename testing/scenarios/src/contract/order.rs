@@ -69,7 +69,7 @@ pub async fn a_turn_brings_all_that_waits(h: &Harness) {
     }
 }
 
-/// What is given back without a delay has its old place again.
+/// Work that is abandoned without a delay returns to its old place.
 pub async fn what_is_given_back_keeps_its_place(h: &Harness) {
     let store = h.store();
     for instance in ["a", "b"] {
@@ -89,7 +89,7 @@ pub async fn what_is_given_back_keeps_its_place(h: &Harness) {
 }
 
 /// A message that is not due yet does not block other instances.
-pub async fn a_delayed_head_blocks_nobody(h: &Harness) {
+pub async fn a_delayed_head_blocks_no_other(h: &Harness) {
     let store = h.store();
     store
         .enqueue_for_orchestrator(start("later"), Some(LEASE))
@@ -126,7 +126,7 @@ pub async fn a_delayed_message_does_not_hold_back_the_others(h: &Harness) {
     assert_eq!(item.messages, [raised("i", "later")]);
 }
 
-/// What has become due is served by its arrival, not by its due time.
+/// Due work is served in order of arrival, not of due time.
 pub async fn due_things_are_served_by_arrival(h: &Harness) {
     let store = h.store();
     running(&*store, "i").await;

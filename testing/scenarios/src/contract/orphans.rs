@@ -9,7 +9,7 @@ use super::kit::*;
 use crate::{Harness, Program};
 
 /// Events and cancellations for unknown instances do not block other instances.
-pub async fn an_event_for_nobody_starves_nobody(h: &Harness) {
+pub async fn an_event_for_a_missing_instance_blocks_no_other(h: &Harness) {
     let store = h.store();
     send(&*store, raised("ghost-1", "boo")).await;
     send(&*store, cancel("ghost-2")).await;
@@ -30,7 +30,7 @@ pub async fn an_event_for_nobody_starves_nobody(h: &Harness) {
 }
 
 /// Neither do hundreds of such messages, and a runtime goes on beside them.
-pub async fn hundreds_of_events_for_nobody_starve_nobody(h: &Harness) {
+pub async fn hundreds_of_events_for_missing_instances_block_no_other(h: &Harness) {
     let store = h.store();
     for i in 0..300 {
         send(&*store, raised(&format!("ghost-{}", i % 150), "boo")).await;
@@ -124,7 +124,7 @@ async fn assert_nothing(h: &Harness, instance: &str) {
 }
 
 /// Queue messages for unknown instances are dropped; those with a start in the same batch are kept.
-pub async fn queue_messages_for_nobody_are_dropped(h: &Harness) {
+pub async fn queue_messages_for_a_missing_instance_are_dropped(h: &Harness) {
     let store = h.store();
     send(&*store, queued("nobody", "lost")).await;
     assert!(try_turn(&*store).await.is_none());
@@ -135,7 +135,7 @@ pub async fn queue_messages_for_nobody_are_dropped(h: &Harness) {
 }
 
 /// The completion of an activity whose instance is gone is accepted and does not block other work.
-pub async fn a_completion_for_nobody_is_accepted(h: &Harness) {
+pub async fn a_completion_for_a_missing_instance_is_accepted(h: &Harness) {
     let store = h.store();
     push(&*store, activity("gone", 2)).await;
     let (_, token, _) = work(&*store).await;

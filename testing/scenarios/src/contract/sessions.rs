@@ -45,7 +45,7 @@ pub async fn a_session_is_global_across_instances(h: &Harness) {
 }
 
 /// Work of a foreign session does not block other work.
-pub async fn a_foreign_session_blocks_nobody(h: &Harness) {
+pub async fn a_foreign_session_blocks_no_other(h: &Harness) {
     let store = h.store();
     push(&*store, routed("i", 1, Some("s"), None)).await;
     store

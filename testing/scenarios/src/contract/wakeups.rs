@@ -32,7 +32,7 @@ async fn plain_waiter(h: &Harness) -> Waiter<Work> {
     work_waiter(h.store(), None, TagFilter::DefaultOnly).await
 }
 
-/// What a waiter gets, soon.
+/// The result of a waiter, which must come soon.
 async fn woken<T>(waiter: Waiter<T>, why: &str) -> T {
     let woken = tokio::time::timeout(SOON, waiter)
         .await
@@ -166,7 +166,7 @@ pub async fn the_end_of_a_lease_wakes(h: &Harness) {
     assert_eq!(woken(work, "the end of a lease").await.2, 2);
 }
 
-/// What is given back wakes, on both queues.
+/// Abandoned work wakes a waiter, on both queues.
 pub async fn what_is_given_back_wakes(h: &Harness) {
     let store = h.store();
     send(&*store, start("i")).await;
@@ -283,7 +283,7 @@ pub async fn many_arrivals_wake_many_waiters(h: &Harness) {
     assert_eq!(instances, (0..8).map(|i| format!("i{i}")).collect::<Vec<_>>());
 }
 
-/// A waiter that nothing wakes waits for as long as it said, and then comes back with nothing.
+/// A waiter that nothing wakes waits for its whole timeout and then returns nothing.
 pub async fn nothing_wakes_a_waiter_for_nothing(h: &Harness) {
     let store = h.store();
     send(&*store, start("locked")).await;

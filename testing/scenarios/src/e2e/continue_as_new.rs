@@ -149,7 +149,7 @@ pub async fn a_continued_instance_is_running(h: &Harness) {
     assert_eq!(h.output("going").await, "gone");
 }
 
-/// What an earlier execution left running does not reach the next one.
+/// Results of work that an earlier execution left running do not reach the next one.
 pub async fn late_results_of_an_old_execution_are_ignored(h: &Harness) {
     let ran = Notes::default();
     let notes = ran.clone();

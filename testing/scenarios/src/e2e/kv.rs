@@ -62,7 +62,7 @@ pub async fn a_client_reads_while_the_workflow_runs(h: &Harness) {
     );
 }
 
-/// Values live on over continue-as-new; what is cleared stays cleared.
+/// Values survive continue-as-new, and cleared ones stay cleared.
 pub async fn values_survive_continue_as_new(h: &Harness) {
     h.runtime(Program::new().with_echo().workflow("Kv", |ctx, _| async move {
         match ctx.execution_id() {
@@ -93,7 +93,7 @@ pub async fn values_survive_continue_as_new(h: &Harness) {
     );
 }
 
-/// Clearing everything leaves only what is set after it.
+/// Clearing everything leaves only the values that are set afterwards.
 pub async fn clearing_everything_leaves_what_comes_after(h: &Harness) {
     h.runtime(Program::new().workflow("Kv", |ctx, _| async move {
         if ctx.execution_id() == 1 {

@@ -1,4 +1,4 @@
-//! What an administrator sees.
+//! The administrative queries: instances, executions, metrics.
 
 use duroxide::TagFilter;
 

@@ -93,7 +93,7 @@ macro_rules! __e2e_list {
                 queues_do_not_mix
                 a_queue_is_not_an_event
                 a_reader_that_gave_up_takes_no_message
-                messages_for_nobody_are_dropped
+                messages_for_a_missing_instance_are_dropped
                 messages_sent_right_after_the_start_are_kept
                 three_hundred_messages_are_read_in_order
                 a_request_is_answered_through_the_kv_store

@@ -80,7 +80,7 @@ pub async fn a_reader_that_gave_up_takes_no_message(h: &Harness) {
 }
 
 /// Messages for an instance that does not exist are dropped, and nothing is created.
-pub async fn messages_for_nobody_are_dropped(h: &Harness) {
+pub async fn messages_for_a_missing_instance_are_dropped(h: &Harness) {
     h.runtime(Program::new().workflow("Deaf", |ctx, _| async move {
         let message = ctx.dequeue_event("inbox");
         let limit = ctx.schedule_timer(Duration::from_millis(100));

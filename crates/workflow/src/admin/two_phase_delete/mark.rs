@@ -1,10 +1,11 @@
 //! Marks on heads.
 
 use crate::engine::Engine;
+use crate::queued::written;
 use crate::records::decode;
 use crate::records::head::{Deletion, Head};
 use crate::send::slot_of;
-use perennial_store::{Commit, Error, Op, Result, Version};
+use perennial_store::{Commit, Committed, Error, Op, Result, Version};
 
 /// The head of an instance as it is stored.
 pub async fn head_of(engine: &Engine, instance: &str) -> Result<Option<(Head, Version)>> {
@@ -14,18 +15,20 @@ pub async fn head_of(engine: &Engine, instance: &str) -> Result<Option<(Head, Ve
     Ok(Some((decode(&record)?, record.version)))
 }
 
-async fn write(engine: &Engine, instance: &str, head: &Head, version: Version) -> Result<Option<Version>> {
+/// Writes a head; `None` if it is no longer at this version.
+async fn write(engine: &Engine, instance: &str, head: &Head, version: Version) -> Result<Option<Committed>> {
     let replace = Op::Replace(head.draft(Head::key(instance))?, version);
     let outcome = engine.commit(Commit::new(vec![replace])).await;
     engine.cache.forget(instance, slot_of(instance));
     match outcome {
-        Ok(committed) => Ok(committed.version(0).cloned()),
+        Ok(committed) => Ok(Some(committed)),
         Err(Error::Conflict { .. }) => Ok(None),
         Err(other) => Err(other),
     }
 }
 
-/// Writes a head, if it is still at this version; returns whether it was.
+/// Writes a head, if it is still at this version; returns whether it was. What it wrote counts even if another process has
+/// overwritten it since: a decision stays one.
 pub async fn replace(engine: &Engine, instance: &str, head: &Head, version: Version) -> Result<bool> {
     Ok(write(engine, instance, head, version).await?.is_some())
 }
@@ -43,7 +46,8 @@ pub async fn mark_all(
             order: engine.next_order().0,
             ..mark.clone()
         });
-        match write(engine, instance, &head, version.clone()).await? {
+        let marked = write(engine, instance, &head, version.clone()).await?;
+        match marked.and_then(|committed| written(&committed, 0)) {
             Some(version) => first.get_or_insert((head, version)),
             None => return Ok(None),
         };

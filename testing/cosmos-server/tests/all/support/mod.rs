@@ -15,7 +15,7 @@ use std::time::SystemTime;
 
 pub const DOCS: &str = "/dbs/db/colls/c/docs";
 
-/// An answer.
+/// A reply.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
