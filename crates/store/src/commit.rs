@@ -117,7 +117,7 @@ pub type OnDurable = Box<dyn FnOnce(Result<Committed>) + Send>;
 pub struct Refused {
     /// Why.
     pub error: Error,
-    /// What is not called, for another try.
+    /// The call, which was not made: for another try.
     pub on_durable: OnDurable,
 }
 

@@ -99,7 +99,7 @@ impl Witness {
             held.map(|(activity, _)| activity.clone())
         };
         held.is_some_and(|(instance, execution, id)| {
-            // What is stored of an instance that was deleted is of another one of its name.
+            // After a deletion, records under this name belong to another instance.
             !self.is_being_deleted(&instance)
                 && self.stored(&instance, RecordId::of("work").number(execution).number(id)) > 0
         })
