@@ -40,7 +40,8 @@ impl FromStr for Slots {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wait {
-    /// When the provider has acknowledged its last commit.
+    /// When its last commit is durable, as the store's own [`Waiter`](crate::Waiter) reports it; where there is none, when
+    /// the provider has acknowledged that commit.
     Commit,
     /// When duroxide's client sees it, polling at 5 to 100 ms.
     Client,
@@ -49,7 +50,9 @@ pub enum Wait {
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Commit => "from the start call to the provider's acknowledgement of the workflow's last commit",
+            Self::Commit => {
+                "from the start call until the workflow's last commit is durable (sqlite: until it is acknowledged)"
+            }
             Self::Client => "from the start call until duroxide's client, polling at 5 to 100 ms, sees the result",
         })
     }

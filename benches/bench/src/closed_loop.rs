@@ -3,7 +3,7 @@
 use crate::observe::{Finished, Observed};
 use crate::process::{cpu_seconds, rss_bytes};
 use crate::workload::{Workload, activities, orchestrations};
-use crate::{BenchError, Case, Counts, Wait};
+use crate::{BenchError, Case, Counts, Subject, Wait, Waiter};
 use duroxide::providers::Provider;
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{Client, OrchestrationStatus};
@@ -72,19 +72,35 @@ impl Waiters {
 /// Everything a client needs to run one workflow.
 struct Runner {
     client: Client,
-    waiters: Arc<Waiters>,
-    wait: Wait,
+    ends: Ends,
+}
+
+/// How the end of a workflow is noticed.
+enum Ends {
+    /// By the store's own way to wait.
+    Durable(Arc<dyn Waiter>),
+    /// By the acknowledgement of its last commit.
+    Acknowledged(Arc<Waiters>),
+    /// By duroxide's polling client.
+    Polled,
 }
 
 impl Runner {
     /// Runs one workflow to its end and says when it began and ended, or why it did not complete.
     async fn run(&self, workload: Workload, instance: &str) -> Result<(Instant, Instant), String> {
-        let receiver = (self.wait == Wait::Commit).then(|| self.waiters.expect(instance));
+        let receiver = match &self.ends {
+            Ends::Acknowledged(waiters) => Some(waiters.expect(instance)),
+            Ends::Durable(_) | Ends::Polled => None,
+        };
         let started = Instant::now();
         self.client
             .start_orchestration(instance, workload.orchestration(), workload.input())
             .await
             .map_err(|e| e.to_string())?;
+        if let Ends::Durable(waiter) = &self.ends {
+            waiter.completed(instance, TIMEOUT).await?;
+            return Ok((started, Instant::now()));
+        }
         let Some(receiver) = receiver else {
             let status = self.client.wait_for_orchestration(instance, TIMEOUT).await;
             return match status.map_err(|e| e.to_string())? {
@@ -134,18 +150,18 @@ impl Seen {
     }
 }
 
-/// Runs `case` on `provider` for `duration` and then waits for the workflows in flight.
+/// Runs `case` on `subject` for `duration` and then waits for the workflows in flight.
 ///
 /// `prefix` starts every instance id and must be new to the store. One workflow runs first, unmeasured.
 pub async fn run_case(
-    provider: Arc<dyn Provider>,
+    subject: Subject,
     case: Case,
     duration: Duration,
     wait: Wait,
     prefix: &str,
 ) -> Result<Measurement, BenchError> {
     let waiters = Arc::new(Waiters::default());
-    let observed = Observed::new(provider, {
+    let observed = Observed::new(subject.provider, {
         let waiters = Arc::clone(&waiters);
         move |finished| waiters.finished(finished)
     });
@@ -160,8 +176,11 @@ pub async fn run_case(
     let runtime_start_s = starting.elapsed().as_secs_f64();
     let runner = Arc::new(Runner {
         client: Client::new(store),
-        waiters,
-        wait,
+        ends: match (wait, subject.waiter) {
+            (Wait::Client, _) => Ends::Polled,
+            (Wait::Commit, Some(waiter)) => Ends::Durable(waiter),
+            (Wait::Commit, None) => Ends::Acknowledged(waiters),
+        },
     });
     let result = measure(&runner, &observed, case, duration, prefix).await;
     runtime.shutdown(Some(1_000)).await;

@@ -79,7 +79,7 @@ pub async fn compare(
 async fn one_round(target: &dyn Target, case: &Case, plan: &Plan) -> Result<Measurement, BenchError> {
     target.wipe()?;
     let opened = target.open().await?;
-    let result = run_case(opened.provider(), *case, plan.duration, plan.wait, "bench").await;
+    let result = run_case(opened.subject(), *case, plan.duration, plan.wait, "bench").await;
     let closed = opened.close().await;
     target.wipe()?;
     closed.and(result)

@@ -82,7 +82,7 @@ pub async fn sample(target: &dyn Target, plan: &SamplePlan) -> Result<Sample, Be
     let mut rounds = Vec::new();
     for round in 0..plan.rounds {
         let prefix = format!("{}-{round}", plan.prefix);
-        rounds.push(run_case(opened.provider(), plan.case, plan.duration, plan.wait, &prefix).await?);
+        rounds.push(run_case(opened.subject(), plan.case, plan.duration, plan.wait, &prefix).await?);
     }
     let sample = Sample {
         open_s,
@@ -103,7 +103,7 @@ pub async fn grow(
 ) -> Result<Filled, BenchError> {
     let opened = target.open().await?;
     let started = Instant::now();
-    fill(opened.provider(), instances, progress).await?;
+    fill(opened.subject().provider, instances, progress).await?;
     let elapsed_s = started.elapsed().as_secs_f64();
     opened.close().await?;
     Ok(Filled {

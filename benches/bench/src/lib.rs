@@ -7,9 +7,10 @@
 //! # How time is taken
 //!
 //! duroxide's client learns of a completion by polling at 5 to 100 ms, which hides a fast store. By default
-//! ([`Wait::Commit`]) a workflow counts as finished when the provider has acknowledged the commit that ends it,
-//! seen by a thin wrapper ([`Observed`]) that every target gets alike. [`Wait::Client`] measures what a polling
-//! client sees instead.
+//! ([`Wait::Commit`]) a workflow counts as finished when a store's own [`Waiter`] reports it, which it does once the
+//! commit that ends it is durable. A provider without one, such as SQLite's, is credited with the moment it acknowledged
+//! that commit, seen by a thin wrapper ([`Observed`]) that every target gets alike. [`Wait::Client`] measures what a
+//! polling client sees instead.
 
 #![allow(clippy::disallowed_methods, reason = "measuring wall time is this crate's purpose")]
 
@@ -32,5 +33,5 @@ pub use observe::{Counts, Finished, Observed};
 pub use plot::{Bar, Panel, bars, svg};
 pub use process::{cpu_seconds, load_average, peak_rss_bytes, rss_bytes};
 pub use report::{Cell, Report, Row, median};
-pub use target::{BenchError, Opened, Target};
+pub use target::{BenchError, Opened, Subject, Target, Waiter};
 pub use workload::Workload;

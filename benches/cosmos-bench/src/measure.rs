@@ -122,7 +122,7 @@ async fn one(server: &Server, side: Side, case: Case, plan: &Plan, name: &str) -
     let opened = side.open(server, name, plan.tuned.then_some(case.slots)).await?;
     let container = container(name);
     let before = server.counts_in(&container);
-    let measured = run_case(opened.provider(), case, plan.duration, Wait::Commit, "bench").await;
+    let measured = run_case(opened.provider().into(), case, plan.duration, Wait::Commit, "bench").await;
     let counts = server.counts_in(&container).since(&before);
     opened.close().await?;
     Ok(Round {

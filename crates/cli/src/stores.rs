@@ -6,6 +6,7 @@ use duroxide::providers::Provider;
 use perennial::{Health, OpenError, Workflows};
 use perennial_store::Store;
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// Why a store broke while a command ran on it, once one has.
@@ -32,6 +33,16 @@ impl OpenStore {
         let store = perennial::open(url).await.map_err(refused)?;
         tokio::spawn(watch_over(Workflows::clone(&store)));
         Ok(Self::Perennial(store))
+    }
+
+    /// Opens a store of perennial whose syncs take longer, where it has any: to see what a slower disk costs.
+    pub async fn open_with_slow_syncs(url: &str, sync_delay: Duration) -> Result<Self, CliError> {
+        let settings = perennial::settings::DirectorySettings {
+            sync_delay,
+            ..Default::default()
+        };
+        let opened = perennial::Builder::new(url).directory_settings(settings).open().await;
+        opened.map(Self::Perennial).map_err(refused)
     }
 
     /// The provider for runtimes and clients.

@@ -41,6 +41,7 @@ pub struct FjallEngine {
     tables: Tables,
     db: Database,
     durable: PersistMode,
+    sync_delay: Duration,
     disk: Disk,
     directory: OpenDirectory,
 }
@@ -152,6 +153,7 @@ impl FjallEngine {
                 true => PersistMode::Buffer,
                 false => PersistMode::SyncData,
             },
+            sync_delay: settings.sync_delay,
         })
     }
 
@@ -255,6 +257,9 @@ impl OrderedKv for FjallEngine {
             true => self.durable,
             false => PersistMode::Buffer,
         };
+        if sync && !self.sync_delay.is_zero() {
+            std::thread::sleep(self.sync_delay);
+        }
         self.directory.write(|journals| {
             match batch.is_empty() {
                 true => self.db.persist(mode).map_err(engine_error)?,

@@ -1,5 +1,7 @@
 //! Settings of the embedded store: plain data.
 
+use std::time::Duration;
+
 /// How an embedded store behaves. The defaults suit almost every use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -18,6 +20,9 @@ pub struct Settings {
     /// Commits return without being synced: a power cut loses them. Exists so that a test can prove that it notices.
     #[doc(hidden)]
     pub without_sync: bool,
+    /// Added to every sync. Exists so that a benchmark can show what a slower disk costs.
+    #[doc(hidden)]
+    pub sync_delay: Duration,
 }
 
 impl Default for Settings {
@@ -29,6 +34,7 @@ impl Default for Settings {
             worker_threads: 2,
             compress: true,
             without_sync: false,
+            sync_delay: Duration::ZERO,
         }
     }
 }

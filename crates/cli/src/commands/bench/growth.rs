@@ -54,7 +54,11 @@ fn target(arguments: &Arguments, phase: Phase) -> Result<StoreTarget, CliError> 
         .stores
         .first()
         .ok_or_else(|| CliError::Usage("--grow needs a store".into()))?;
-    let target = StoreTarget::new(side, &arguments.directory.join(phase.directory()))?;
+    let target = StoreTarget::new(
+        side,
+        &arguments.directory.join(phase.directory()),
+        arguments.sync_delay(),
+    )?;
     if target.outlives_process() {
         Ok(target)
     } else {

@@ -59,6 +59,10 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
     clients: u16,
 
+    /// Activities of the sequential workload
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    steps: u32,
+
     /// How long clients keep starting workflows in one round; those in flight are then waited for
     #[arg(long, value_name = "S", default_value_t = 5.0)]
     seconds: f64,
@@ -67,9 +71,13 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
 
-    /// What ends a workflow's time: the commit that ends it, or a polling client that sees its result
+    /// What ends a workflow's time: the commit that ends it, once durable, or a polling client that sees its result
     #[arg(long, value_enum, default_value_t = WaitFor::Commit)]
     wait: WaitFor,
+
+    /// Add this to every sync of `file`, to see what a slower disk costs
+    #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=10_000))]
+    sync_delay: u64,
 
     /// Where stores on disk are created; must be on the disk that matters, not in a RAM disk
     #[arg(long, value_name = "DIRECTORY", default_value = "perennial-bench-data")]
@@ -112,7 +120,7 @@ enum Shape {
     Latency,
     /// 100 activities at once
     FanOut,
-    /// 10 activities one after the other
+    /// Activities one after the other: see --steps
     Sequential,
     /// A sub-workflow with one activity
     SubWorkflow,
@@ -121,7 +129,7 @@ enum Shape {
 /// What ends a workflow's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum WaitFor {
-    /// The provider has acknowledged the workflow's last commit
+    /// The workflow's last commit is durable, as `Workflows::wait` reports it; SQLite has acknowledged it
     Commit,
     /// duroxide's client, polling at 5 to 100 ms, sees the result
     Client,
@@ -133,6 +141,10 @@ impl Arguments {
             WaitFor::Commit => Wait::Commit,
             WaitFor::Client => Wait::Client,
         }
+    }
+
+    fn sync_delay(&self) -> Duration {
+        Duration::from_millis(self.sync_delay)
     }
 
     fn duration(&self) -> Result<Duration, CliError> {
@@ -160,7 +172,7 @@ impl Arguments {
                 Shape::Hello => (Workload::Hello, clients, self.slots.len()),
                 Shape::Latency => (Workload::Hello, 1, 1),
                 Shape::FanOut => (Workload::FanOut(100), clients.div_ceil(4), self.slots.len()),
-                Shape::Sequential => (Workload::Sequential(10), clients, self.slots.len()),
+                Shape::Sequential => (Workload::Sequential(self.steps), clients, self.slots.len()),
                 Shape::SubWorkflow => (Workload::SubWorkflow, clients, self.slots.len()),
             };
             self.slots.iter().take(slots).map(move |slots| Case {
@@ -186,7 +198,11 @@ pub async fn run(arguments: Arguments, output: &mut Output) -> Result<(), CliErr
     };
     let mut targets: Vec<Box<dyn Target>> = Vec::new();
     for side in arguments.sides() {
-        targets.push(Box::new(StoreTarget::new(side, &arguments.directory)?));
+        targets.push(Box::new(StoreTarget::new(
+            side,
+            &arguments.directory,
+            arguments.sync_delay(),
+        )?));
     }
     let bar = progress_bar(output);
     let result = tokio::select! {
