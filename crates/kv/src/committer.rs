@@ -1,13 +1,15 @@
 //! Group commit: all waiting commits are written as one batch, synced once, published and completed.
 
+use crate::calls::Calls;
 use crate::due::Item;
 use crate::meta::{self, Group};
-use crate::state::{Accepted, Closed, State};
+use crate::pace::{Expected, Pace};
+use crate::state::{Accepted, Call, Closed, Reply, State};
 use crate::stats::{Counts, add_one};
 use crate::store::engine_error;
 use crate::{Batch, EngineError, OrderedKv, Settings, Span, Table, Write, keys, value};
 use bytes::Bytes;
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use perennial_store::{Error, Health, HealthReporter, Lane, Result, SignalSender, Slot};
 use std::collections::HashSet;
 use std::io::ErrorKind;
@@ -27,8 +29,8 @@ pub(crate) struct Core<E> {
     /// Wakes the owner of a store that has no committer thread.
     wanted: Notify,
     written: Mutex<Written>,
-    /// Held to make the calls of commits that were written without a committer.
-    calling: Mutex<()>,
+    /// What follows the commits of a store without a committer.
+    pub(crate) calls: Calls,
     pub(crate) counts: Counts,
     pub(crate) signals: SignalSender,
     pub(crate) health: HealthReporter,
@@ -62,7 +64,7 @@ impl<E: OrderedKv> Core<E> {
             wake: Condvar::new(),
             wanted: Notify::new(),
             written: Mutex::new(Written { group, unsynced: false }),
-            calling: Mutex::default(),
+            calls: Calls::default(),
             counts,
             signals: SignalSender::new(settings.signal_capacity),
             health: HealthReporter::default(),
@@ -147,17 +149,24 @@ impl<E: OrderedKv> Core<E> {
             state.take_group()
         };
         for commit in group {
-            complete(commit, Err(unknown_outcome(error)));
+            send(commit.reply, Err(unknown_outcome(error)));
         }
         for commit in waiting {
-            complete(commit, Err(closed.error()));
+            send(commit.reply, Err(closed.error()));
         }
     }
 
     /// The committer thread: ends when the store is closed, and releases the engine.
     pub(crate) fn run(&self) {
-        while let Some(group) = self.next_group() {
+        let mut pace = Pace::default();
+        while let Some(group) = self.next_group(&pace) {
+            let awaited = group.iter().filter(|commit| commit.reply.is_awaited()).count();
+            let is_durable = group.iter().any(|commit| commit.durable);
+            let timer = Timer::start();
             self.commit_group(group);
+            if is_durable {
+                pace.synced(timer.0, Timer::start().0, awaited);
+            }
         }
         self.finish();
     }
@@ -181,7 +190,7 @@ impl<E: OrderedKv> Core<E> {
     }
 
     /// Waits for work; `None` when the store is closed and no commit waits.
-    fn next_group(&self) -> Option<Vec<Accepted>> {
+    fn next_group(&self, pace: &Pace) -> Option<Vec<Accepted>> {
         let mut state = self.state.lock();
         while state.waiting.is_empty() && !state.stopping {
             self.wake.wait(&mut state);
@@ -189,8 +198,22 @@ impl<E: OrderedKv> Core<E> {
         if !state.waiting_urgent && !state.stopping && !state.waiting.is_empty() {
             self.wake.wait_for(&mut state, self.settings.relaxed_delay);
         }
+        if let Some(expected) = pace.expected() {
+            self.gather(&mut state, expected);
+        }
         let group = state.take_group();
         (!group.is_empty()).then_some(group)
+    }
+
+    /// Waits until the expected group is there, or its time has passed.
+    fn gather(&self, state: &mut MutexGuard<'_, State>, expected: Expected) {
+        state.expected = expected.commits;
+        while !state.stopping && !state.is_group_complete(&self.settings) {
+            if self.wake.wait_until(state, expected.until).timed_out() {
+                break;
+            }
+        }
+        state.expected = usize::MAX;
     }
 
     fn commit_group(&self, mut group: Vec<Accepted>) {
@@ -211,7 +234,7 @@ impl<E: OrderedKv> Core<E> {
         }
         self.signal(&lanes);
         for commit in group {
-            complete(commit, Ok(()));
+            send(commit.reply, Ok(()));
         }
     }
 
@@ -238,16 +261,11 @@ impl<E: OrderedKv> Core<E> {
         is_any
     }
 
-    /// Makes the calls of commits that were written without a committer, in the order of the commits. Returns once every
-    /// call is made that was due before.
-    pub(crate) fn make_calls(&self) {
-        let _calling = self.calling.lock();
-        loop {
-            let Some((on_durable, committed)) = self.state.lock().calls.pop_front() else {
-                return;
-            };
-            on_durable(Ok(committed));
-        }
+    /// Makes the call of a commit that was written without a committer, and those that other callers have left meanwhile.
+    pub(crate) fn make_calls(&self, first: Call) {
+        self.calls.make(first, |(on_durable, committed)| {
+            send(Reply::Call(on_durable, committed), Ok(()));
+        });
     }
 
     pub(crate) fn signal(&self, lanes: &[Lane]) {
@@ -257,9 +275,9 @@ impl<E: OrderedKv> Core<E> {
     }
 }
 
-/// Sends the outcome of a commit. A call that panics must not end the committer.
-fn complete(commit: Accepted, outcome: Result<()>) {
-    if catch_unwind(AssertUnwindSafe(|| commit.reply.send(outcome))).is_err() {
+/// Sends the outcome of a commit. A call that panics must not end what makes the calls.
+fn send(reply: Reply, outcome: Result<()>) {
+    if catch_unwind(AssertUnwindSafe(|| reply.send(outcome))).is_err() {
         tracing::error!("a call after a commit panicked");
     }
 }

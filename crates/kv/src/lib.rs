@@ -32,6 +32,7 @@
 
 mod accept;
 mod bounded;
+mod calls;
 mod committer;
 mod due;
 pub mod engine;
@@ -40,6 +41,7 @@ mod known;
 mod list;
 pub mod memory;
 mod meta;
+mod pace;
 mod prepare;
 mod read;
 mod settings;

@@ -6,13 +6,16 @@ use crate::meta::{self, Totals};
 use crate::{EngineError, Settings, Span, Table, Write};
 use bytes::Bytes;
 use perennial_store::{Clock, Committed, Counter, Error, Health, Lane, OnDurable, Outage, Result, SystemClock};
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// Where it is told that the committer has finished.
 pub(crate) type Ticket = oneshot::Sender<Result<()>>;
+
+/// A call that is due after a commit.
+pub(crate) type Call = (OnDurable, Committed);
 
 /// What happens when a commit is durable, or has failed.
 pub(crate) enum Reply {
@@ -26,7 +29,7 @@ pub(crate) enum Reply {
 
 impl Reply {
     /// Whether the commit should not be kept waiting.
-    fn is_awaited(&self) -> bool {
+    pub(crate) fn is_awaited(&self) -> bool {
         !matches!(self, Self::None)
     }
 
@@ -133,8 +136,8 @@ pub(crate) struct State {
     pub(crate) waiting: Vec<Accepted>,
     pub(crate) waiting_bytes: usize,
     pub(crate) waiting_urgent: bool,
-    /// The calls that are due after commits that were written without a committer.
-    pub(crate) calls: VecDeque<(OnDurable, Committed)>,
+    /// How many commits the committer waits for, while it does.
+    pub(crate) expected: usize,
     /// Why commits are refused, if they are.
     pub(crate) closed: Option<Closed>,
     /// Whether the committer is to finish.
@@ -158,7 +161,7 @@ impl State {
             waiting: Vec::new(),
             waiting_bytes: 0,
             waiting_urgent: false,
-            calls: VecDeque::new(),
+            expected: usize::MAX,
             closed: None,
             stopping: false,
             ended: None,
@@ -178,6 +181,11 @@ impl State {
         self.waiting_bytes += accepted.bytes;
         self.waiting_urgent |= accepted.reply.is_awaited();
         self.waiting.push(accepted);
+    }
+
+    /// Whether the group that the committer waits for is there, or as large as it may become.
+    pub(crate) fn is_group_complete(&self, settings: &Settings) -> bool {
+        self.waiting.len() >= self.expected || self.waiting_bytes > settings.max_waiting_bytes
     }
 
     /// Takes the group that is to be written now.

@@ -2,7 +2,7 @@
 
 use crate::committer::{Core, outcome, unknown_outcome};
 use crate::prepare::prepare;
-use crate::state::{Accepted, Closed, Reply};
+use crate::state::{Accepted, Call, Closed, Reply};
 use crate::stats::add_one;
 use crate::{EngineError, OrderedKv, Settings, Stats};
 use async_trait::async_trait;
@@ -54,8 +54,8 @@ enum Submitted {
     Done(Committed),
     /// It is done when the receiver says so.
     Waiting(Committed, oneshot::Receiver<Result<()>>),
-    /// By a call.
-    Ordered,
+    /// By a call, which the caller is to make if it is here.
+    Ordered(Option<Call>),
 }
 
 impl<E: OrderedKv> KvStore<E> {
@@ -140,10 +140,7 @@ impl<E: OrderedKv> KvStore<E> {
         }
         let submitted = match on_durable.take() {
             None => Submitted::Done(committed),
-            Some(on_durable) => {
-                state.calls.push_back((on_durable, committed));
-                Submitted::Ordered
-            }
+            Some(on_durable) => Submitted::Ordered(self.core.calls.order((on_durable, committed))),
         };
         drop(state);
         self.core.signal(&lanes);
@@ -167,7 +164,7 @@ impl<E: OrderedKv> KvStore<E> {
         let submitted = match on_durable {
             Some(on_durable) => {
                 accepted.reply = Reply::Call(on_durable, committed);
-                Submitted::Ordered
+                Submitted::Ordered(None)
             }
             None if accepted.durable || is_full => {
                 let (ticket, receiver) = oneshot::channel();
@@ -179,7 +176,7 @@ impl<E: OrderedKv> KvStore<E> {
         let is_awaited = !matches!(submitted, Submitted::Done(_));
         let was_idle = state.waiting.is_empty() || (is_awaited && !state.waiting_urgent);
         state.enqueue(accepted);
-        if was_idle {
+        if was_idle || state.is_group_complete(&self.core.settings) {
             self.core.wake_committer();
         }
         self.core.signal(&lanes);
@@ -277,21 +274,19 @@ impl<E: OrderedKv> Store for KvStore<E> {
             Submitted::Waiting(committed, receiver) => outcome(receiver).await.map(|()| committed),
             Submitted::Done(committed) => Ok(committed),
             // Only where there is a call.
-            Submitted::Ordered => Ok(Committed::default()),
+            Submitted::Ordered(_) => Ok(Committed::default()),
         }
     }
 
     async fn order(&self, commit: Commit, on_durable: OnDurable) -> std::result::Result<(), Refused> {
         let mut on_durable = Some(on_durable);
-        let submitted = self.submit(commit, &mut on_durable);
-        match (submitted, on_durable) {
+        match (self.submit(commit, &mut on_durable), on_durable) {
             (Err(error), Some(on_durable)) => Err(Refused { error, on_durable }),
-            _ => {
-                if matches!(self.committer, Committer::Inline) {
-                    self.core.make_calls();
-                }
+            (Ok(Submitted::Ordered(Some(call))), _) => {
+                self.core.make_calls(call);
                 Ok(())
             }
+            _ => Ok(()),
         }
     }
 
