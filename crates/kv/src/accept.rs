@@ -1,29 +1,21 @@
-//! Accepting a commit: its conditions are checked, its versions assigned, its place in the order fixed.
+//! Accepting a commit: its versions are assigned, its place in the order is fixed.
 
 use crate::known::Known;
-use crate::prepare::{Condition, Effect, Encoded, Prepared, PreparedOp};
+use crate::lookup::Found;
+use crate::prepare::{Effect, Encoded, Prepared};
 use crate::state::{Accepted, Change, Reply, State, Ticket};
-use crate::store::engine_error;
-use crate::{EngineError, OrderedKv, Table, Write, keys, value};
+use crate::{Table, Write, value};
 use bytes::Bytes;
-use perennial_store::{Committed, ConflictReason, Durability, Error, Result, Version};
+use perennial_store::{Committed, Durability, Version};
 use std::sync::Arc;
 
 impl State {
-    /// Accepts a commit, or returns the operation that does not apply. Changes nothing but the version counter.
-    pub(crate) fn accept(&mut self, engine: &impl OrderedKv, prepared: Prepared) -> Result<(Accepted, Committed)> {
-        if let Some(closed) = &self.closed {
-            return Err(closed.error());
-        }
-        let mut found = Vec::with_capacity(prepared.ops.len());
-        for (op, prepared) in prepared.ops.iter().enumerate() {
-            let known = match (&prepared.condition, &prepared.effect) {
-                (Condition::Anything, Effect::Nothing) => None,
-                _ => self.look_up(engine, &prepared.key)?,
-            };
-            check(op, prepared, known.as_deref())?;
-            found.push(known);
-        }
+    /// Accepts a commit whose conditions hold.
+    pub(crate) fn accept(&mut self, prepared: Prepared, found: Vec<Found>) -> (Accepted, Committed) {
+        debug_assert!(
+            self.is_unchanged(&prepared, &found),
+            "a record changed after it was read"
+        );
         let mut accepted = Accepted {
             seq: 0,
             writes: Vec::with_capacity(prepared.ops.len() + 1),
@@ -35,7 +27,11 @@ impl State {
             bytes: 0,
         };
         let mut versions = Vec::with_capacity(prepared.ops.len());
-        for (op, known) in prepared.ops.into_iter().zip(found) {
+        for (op, found) in prepared.ops.into_iter().zip(found) {
+            let known = match found {
+                Found::Known(known) => known,
+                Found::Unread | Found::Failed(_) => None,
+            };
             let version = match op.effect {
                 Effect::Nothing => None,
                 Effect::Delete => {
@@ -54,87 +50,8 @@ impl State {
         }
         self.last_version += 1;
         accepted.seq = self.last_version;
-        Ok((accepted, Committed::of(versions)))
+        (accepted, Committed::of(versions))
     }
-
-    /// What is known of a record as of all commits accepted so far.
-    fn look_up(&self, engine: &impl OrderedKv, key: &Bytes) -> Result<Option<Arc<Known>>> {
-        if let Some(unwritten) = self.unwritten.get(key) {
-            return Ok(unwritten.known.clone());
-        }
-        if let Some(known) = self.recent.get(key) {
-            return Ok(Some(known.clone()));
-        }
-        if let Some(item) = self.due.get(key) {
-            return Ok(Some(Arc::new(Known {
-                table: Table::Queue,
-                version: Some(item.version),
-                is_doubtful: false,
-                index: item.index.clone(),
-            })));
-        }
-        if self.damaged.contains(key) {
-            return Ok(Some(Arc::new(damaged(Table::Queue, false))));
-        }
-        // A record is in one table only: a table that cannot be read does not matter if another one has the record.
-        let mut doubtful = None;
-        for table in [Table::Records, Table::Listed] {
-            match engine.get(table, key) {
-                Ok(None) => {}
-                Ok(Some(value)) => return Ok(Some(Arc::new(know(table, key, value)))),
-                Err(EngineError::Corrupt(_)) => doubtful = doubtful.or(Some(table)),
-                Err(error) => return Err(engine_error(error)),
-            }
-        }
-        Ok(doubtful.map(|table| Arc::new(damaged(table, true))))
-    }
-}
-
-/// What is known of a record that cannot be read. It can be overwritten and removed.
-fn damaged(table: Table, is_doubtful: bool) -> Known {
-    Known {
-        table,
-        version: None,
-        is_doubtful,
-        index: Vec::new(),
-    }
-}
-
-fn know(table: Table, key: &Bytes, value: Bytes) -> Known {
-    if table == Table::Records {
-        return Known {
-            version: value::version(&value),
-            ..damaged(table, false)
-        };
-    }
-    match value::decode(value) {
-        Ok(stored) => Known {
-            table,
-            version: Some(stored.version),
-            is_doubtful: false,
-            index: stored
-                .listing
-                .map_or_else(Vec::new, |listing| keys::index(key, &listing, false)),
-        },
-        Err(_) => damaged(table, false),
-    }
-}
-
-fn check(op: usize, prepared: &PreparedOp, known: Option<&Known>) -> Result<()> {
-    let unreadable = || {
-        let key = keys::parse(&prepared.key).map_or_else(String::new, |key| key.to_string());
-        Err(Error::Corrupt(format!("the record {key} cannot be read")))
-    };
-    let reason = match (&prepared.condition, known) {
-        (Condition::Anything, _) | (Condition::Absent, None) => return Ok(()),
-        (Condition::Absent, Some(known)) if known.is_doubtful => return unreadable(),
-        (Condition::Absent, Some(_)) => ConflictReason::Exists,
-        (Condition::At(_), None) => ConflictReason::Missing,
-        (Condition::At(_), Some(Known { version: None, .. })) => return unreadable(),
-        (Condition::At(version), Some(known)) if *version == known.version => return Ok(()),
-        (Condition::At(_), Some(_)) => ConflictReason::Changed,
-    };
-    Err(Error::Conflict { op, reason })
 }
 
 impl Accepted {

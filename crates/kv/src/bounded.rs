@@ -3,6 +3,8 @@
 use crate::engine::Entry;
 use crate::{EngineError, OrderedKv, Span, Table, View};
 use bytes::Bytes;
+use std::borrow::Cow;
+use std::io::ErrorKind;
 
 /// The current content of an engine. A key that is too long never exists, so the engine need not handle a request for
 /// one.
@@ -19,6 +21,13 @@ pub(crate) fn view<E: OrderedKv>(engine: &E) -> Bounded<'_> {
     }
 }
 
+impl<'a> Bounded<'a> {
+    /// A view that never sees a key of more than `limit` bytes.
+    pub(crate) fn new(inner: Box<dyn View + 'a>, limit: usize) -> Self {
+        Self { inner, limit }
+    }
+}
+
 impl View for Bounded<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
         match key.len() > self.limit {
@@ -27,17 +36,64 @@ impl View for Bounded<'_> {
         }
     }
 
-    fn scan(&self, table: Table, span: &Span, limit: usize) -> Result<Vec<Entry>, EngineError> {
-        let is_short = |key: &Vec<u8>| key.len() <= self.limit;
-        if is_short(&span.from) && span.to.as_ref().is_none_or(is_short) {
-            return self.inner.scan(table, span, limit);
-        }
-        let Some(from) = first_of(&span.from, self.limit) else {
-            return Ok(Vec::new());
+    fn get_many(&self, keys: &[(Table, Bytes)]) -> Vec<Result<Option<Bytes>, EngineError>> {
+        let is_short = |key: &Bytes| key.len() <= self.limit;
+        let mut values = match keys.iter().all(|(_, key)| is_short(key)) {
+            true => self.inner.get_many(keys),
+            false => {
+                let short: Vec<_> = keys.iter().filter(|(_, key)| is_short(key)).cloned().collect();
+                let mut values = self.inner.get_many(&short).into_iter();
+                let value = |(_, key): &(Table, Bytes)| match is_short(key) {
+                    true => values.next().unwrap_or_else(|| Err(too_few())),
+                    false => Ok(None),
+                };
+                keys.iter().map(value).collect()
+            }
         };
-        let to = span.to.as_ref().and_then(|to| first_of(to, self.limit));
-        self.inner.scan(table, &Span { from, to }, limit)
+        values.resize_with(keys.len(), || Err(too_few()));
+        values
     }
+
+    fn scan(&self, table: Table, span: &Span, limit: usize) -> Result<Vec<Entry>, EngineError> {
+        match bounded(span, self.limit) {
+            Some(span) => self.inner.scan(table, &span, limit),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn scan_many(&self, spans: &[(Table, &Span)], limit: usize) -> Result<Vec<Vec<Entry>>, EngineError> {
+        let bounds: Vec<_> = spans.iter().map(|(_, span)| bounded(span, self.limit)).collect();
+        let inner: Vec<_> = spans
+            .iter()
+            .zip(&bounds)
+            .filter_map(|((table, _), span)| Some((*table, span.as_deref()?)))
+            .collect();
+        let mut found = self.inner.scan_many(&inner, limit)?.into_iter();
+        let entries = |span: &Option<Cow<'_, Span>>| match span {
+            Some(_) => found.next().ok_or_else(too_few),
+            None => Ok(Vec::new()),
+        };
+        bounds.iter().map(entries).collect()
+    }
+}
+
+/// An engine that returns fewer results than were requested.
+pub(crate) fn too_few() -> EngineError {
+    EngineError::Io(
+        ErrorKind::Other,
+        "the storage engine returned too few results".to_owned(),
+    )
+}
+
+/// The span of the same keys, with bounds that are not too long; `None` if it has no such keys.
+fn bounded(span: &Span, limit: usize) -> Option<Cow<'_, Span>> {
+    let is_short = |key: &Vec<u8>| key.len() <= limit;
+    if is_short(&span.from) && span.to.as_ref().is_none_or(is_short) {
+        return Some(Cow::Borrowed(span));
+    }
+    let from = first_of(&span.from, limit)?;
+    let to = span.to.as_ref().and_then(|to| first_of(to, limit));
+    Some(Cow::Owned(Span { from, to }))
 }
 
 /// The first key of at most `limit` bytes that is not before this one; `None` if all are.

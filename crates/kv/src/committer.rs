@@ -4,7 +4,8 @@ use crate::calls::Calls;
 use crate::due::Item;
 use crate::meta::{self, Group};
 use crate::pace::{Expected, Pace};
-use crate::state::{Accepted, Call, Closed, Reply, State};
+use crate::readers::Readers;
+use crate::state::{Accepted, Closed, State};
 use crate::stats::{Counts, add_one};
 use crate::store::engine_error;
 use crate::{Batch, EngineError, OrderedKv, Settings, Span, Table, Write, keys, value};
@@ -19,10 +20,14 @@ use tokio::sync::Notify;
 
 /// The state that a handle and its committer share.
 ///
-/// Locks are taken in the order `engine`, `state`; a reader that holds `state` never takes a view of the engine.
+/// Locks are taken in the order `engine`, `state`. What holds `state` does not call the engine, unless that is inline.
 pub(crate) struct Core<E> {
-    /// The engine, until the store is closed.
+    /// The engine, until the store is closed. Where its reads wait, so may this lock, and a caller's thread does not take it.
     pub(crate) engine: RwLock<Option<E>>,
+    /// Whether commits are written by their callers.
+    pub(crate) is_inline: bool,
+    /// The threads that call the engine, if its reads wait.
+    pub(crate) readers: Option<Arc<Readers>>,
     pub(crate) state: Mutex<State>,
     /// Wakes the committer, if it is a thread.
     wake: Condvar,
@@ -50,7 +55,7 @@ const OPEN_PAGE: usize = 4096;
 
 impl<E: OrderedKv> Core<E> {
     /// Moves into a new epoch and reads the totals and the queue table.
-    pub(crate) fn open(engine: E, settings: Settings) -> std::result::Result<Self, EngineError> {
+    pub(crate) fn open(engine: E, is_inline: bool, settings: Settings) -> std::result::Result<Self, EngineError> {
         let epoch = meta::next_epoch(&engine)?;
         let mut group = Group::read(engine.view().as_ref())?;
         // The new epoch was synced, and everything before it.
@@ -58,8 +63,11 @@ impl<E: OrderedKv> Core<E> {
         let mut state = State::new(epoch, group.totals.clone(), &settings);
         let counts = Counts::default();
         read_queue(&engine, &mut state, &counts)?;
+        let runtime = engine.blocking().cloned();
         Ok(Self {
             engine: RwLock::new(Some(engine)),
+            is_inline,
+            readers: runtime.map(|runtime| Readers::new(runtime, settings.blocking_reads)),
             state: Mutex::new(state),
             wake: Condvar::new(),
             wanted: Notify::new(),
@@ -149,10 +157,10 @@ impl<E: OrderedKv> Core<E> {
             state.take_group()
         };
         for commit in group {
-            send(commit.reply, Err(unknown_outcome(error)));
+            commit.reply.send(Err(unknown_outcome(error)));
         }
         for commit in waiting {
-            send(commit.reply, Err(closed.error()));
+            commit.reply.send(Err(closed.error()));
         }
     }
 
@@ -234,7 +242,7 @@ impl<E: OrderedKv> Core<E> {
         }
         self.signal(&lanes);
         for commit in group {
-            send(commit.reply, Ok(()));
+            commit.reply.send(Ok(()));
         }
     }
 
@@ -261,24 +269,10 @@ impl<E: OrderedKv> Core<E> {
         is_any
     }
 
-    /// Makes the call of a commit that was written without a committer, and those that other callers have left meanwhile.
-    pub(crate) fn make_calls(&self, first: Call) {
-        self.calls.make(first, |(on_durable, committed)| {
-            send(Reply::Call(on_durable, committed), Ok(()));
-        });
-    }
-
     pub(crate) fn signal(&self, lanes: &[Lane]) {
         for lane in lanes {
             self.signals.placed(lane);
         }
-    }
-}
-
-/// Sends the outcome of a commit. A call that panics must not end what makes the calls.
-fn send(reply: Reply, outcome: Result<()>) {
-    if catch_unwind(AssertUnwindSafe(|| reply.send(outcome))).is_err() {
-        tracing::error!("a call after a commit panicked");
     }
 }
 
@@ -365,7 +359,7 @@ impl Timer {
 }
 
 /// The result of a commit, from its ticket.
-pub(crate) async fn outcome(receiver: tokio::sync::oneshot::Receiver<Result<()>>) -> Result<()> {
+pub(crate) async fn outcome_of(receiver: tokio::sync::oneshot::Receiver<Result<()>>) -> Result<()> {
     receiver.await.unwrap_or_else(|_| {
         Err(Error::UnknownOutcome(
             "the committer ended before it replied; open the store again and read what is there".to_owned(),

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use std::io::{self, ErrorKind};
+use tokio::runtime::Handle;
 
 /// The tables that a store keeps in its engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -123,14 +124,37 @@ pub trait View {
     /// The value of a key. [`EngineError::Corrupt`] if it, or the place where it would be, cannot be read.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, EngineError>;
 
+    /// The values of these keys, in their order: one result for each, as [`get`](Self::get) returns it. An engine whose
+    /// reads wait reads them all at the same time.
+    fn get_many(&self, keys: &[(Table, Bytes)]) -> Vec<Result<Option<Bytes>, EngineError>> {
+        keys.iter().map(|(table, key)| self.get(*table, key)).collect()
+    }
+
     /// The first `limit` entries of a span, in order of their keys. A value that cannot be read does not end the scan;
     /// keys that cannot be read do, with [`EngineError::Corrupt`], because what is missing would be unknown.
+    ///
+    /// A table is read page by page through one view, each page from right behind the last key of the page before. So an
+    /// engine may keep its place in the view, and read ahead.
     fn scan(&self, table: Table, span: &Span, limit: usize) -> Result<Vec<Entry>, EngineError>;
+
+    /// The first `limit` entries of each of these spans, in their order, as [`scan`](Self::scan) returns them. An engine
+    /// whose reads wait scans them all at the same time.
+    fn scan_many(&self, spans: &[(Table, &Span)], limit: usize) -> Result<Vec<Vec<Entry>>, EngineError> {
+        spans
+            .iter()
+            .map(|(table, span)| self.scan(*table, span, limit))
+            .collect()
+    }
 }
 
 /// An ordered key-value engine: synchronous, with atomic batches over all tables.
 ///
-/// Dropping the engine must release everything it holds: files, locks, threads.
+/// An engine may be quick, such as a map in memory or files on a disk, or its reads may wait, such as those of an object
+/// store. Then it names a runtime, see [`blocking`](Self::blocking), and blocks the thread on which it is called for as
+/// long as it takes.
+///
+/// Dropping the engine must release everything it holds: files, locks, threads. The thread that writes drops it, when all
+/// reads have returned.
 pub trait OrderedKv: Send + Sync + 'static {
     /// The current value of a key.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, EngineError>;
@@ -138,14 +162,27 @@ pub trait OrderedKv: Send + Sync + 'static {
     /// A view of the engine as it is now: it shows all or nothing of each batch.
     fn view(&self) -> Box<dyn View + '_>;
 
-    /// Writes a batch, atomically. With `sync` it returns only when the batch and every batch before it survive a power
-    /// cut, and readers do not see the batch earlier than that. An empty batch with `sync` makes earlier batches
-    /// durable.
+    /// Writes a batch, atomically. When it has returned, every later read and view shows the batch. With `sync` it returns
+    /// only when the batch and every batch before it survive a power cut, and readers do not see the batch earlier than
+    /// that. An empty batch with `sync` makes earlier batches durable.
+    ///
+    /// It is called by one thread, which may wait: never by a caller of the store, unless the engine is
+    /// [inline](Self::inline).
     fn write(&self, batch: Batch, sync: bool) -> Result<(), EngineError>;
 
-    /// Whether writes are so quick that they run in the caller's poll, without a committer thread.
+    /// Whether reads and writes are so quick that they run in the caller's poll and under a lock, without a committer
+    /// thread. Such an engine is a map in memory.
     fn inline(&self) -> bool {
         false
+    }
+
+    /// The runtime whose blocking threads call this engine's reads, because they may wait. `None`: they are quick, and run
+    /// where they are needed.
+    ///
+    /// Never more than [`Settings::blocking_reads`](crate::Settings::blocking_reads) of its threads are used at a time. If
+    /// the engine needs blocking threads of this runtime itself, it must have more.
+    fn blocking(&self) -> Option<&Handle> {
+        None
     }
 
     /// The longest key that the engine takes, in bytes.

@@ -1,6 +1,6 @@
 //! What is known of records without reading them.
 
-use crate::Table;
+use crate::{Table, keys, value};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,40 @@ pub(crate) struct Known {
     pub(crate) index: Vec<Bytes>,
 }
 
-/// The records written or checked most recently, a bounded number: two generations, of which the older is dropped when
+impl Known {
+    /// What is known of a record that cannot be read. It can be overwritten and removed.
+    pub(crate) fn damaged(table: Table, is_doubtful: bool) -> Self {
+        Self {
+            table,
+            version: None,
+            is_doubtful,
+            index: Vec::new(),
+        }
+    }
+
+    /// What the stored value of a record says.
+    pub(crate) fn of(table: Table, key: &Bytes, value: Bytes) -> Self {
+        if table == Table::Records {
+            return Self {
+                version: value::version(&value),
+                ..Self::damaged(table, false)
+            };
+        }
+        match value::decode(value) {
+            Ok(stored) => Self {
+                table,
+                version: Some(stored.version),
+                is_doubtful: false,
+                index: stored
+                    .listing
+                    .map_or_else(Vec::new, |listing| keys::index(key, &listing, false)),
+            },
+            Err(_) => Self::damaged(table, false),
+        }
+    }
+}
+
+/// The records written most recently, a bounded number: two generations, of which the older is dropped when
 /// the younger is full.
 pub(crate) struct Recent {
     capacity: usize,
@@ -50,8 +83,12 @@ impl Recent {
     }
 
     pub(crate) fn remove(&mut self, key: &Bytes) {
-        self.young.remove(key);
-        self.old.remove(key);
+        for generation in [&mut self.young, &mut self.old] {
+            // Looking for a key in an empty map would still hash it.
+            if !generation.is_empty() {
+                generation.remove(key);
+            }
+        }
     }
 }
 

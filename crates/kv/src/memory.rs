@@ -1,6 +1,7 @@
 //! The in-memory engine: for tests and simulation. A commit is complete within its first poll; there is no thread.
 
-use crate::{Batch, EngineError, Entry, KvStore, OrderedKv, Settings, Span, Table, View, Write, keys};
+use crate::{Batch, EngineError, Entry, KvStore, OrderedKv, ReadOnlyKv, Settings, Span, Table, View, Write, keys};
+use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::{RwLock, RwLockReadGuard};
 use perennial_store::Key;
@@ -63,6 +64,26 @@ struct Contents {
     undo: Vec<(Table, Bytes, Option<Bytes>)>,
     owner: u64,
     failure: Option<String>,
+}
+
+impl Contents {
+    fn get(&self, table: Table, key: &[u8]) -> Option<Bytes> {
+        self.tables.get(&table)?.get(key).cloned()
+    }
+
+    fn scan(&self, table: Table, span: &Span, limit: usize) -> Vec<Entry> {
+        let Some(map) = self.tables.get(&table) else {
+            return Vec::new();
+        };
+        let to = match &span.to {
+            Some(to) if *to <= span.from => return Vec::new(),
+            Some(to) => Bound::Excluded(to.as_slice()),
+            None => Bound::Unbounded,
+        };
+        let entries = map.range::<[u8], _>((Bound::Included(span.from.as_slice()), to));
+        let entries = entries.take(limit);
+        entries.map(|(key, value)| (key.clone(), Ok(value.clone()))).collect()
+    }
 }
 
 impl MemoryDisk {
@@ -147,7 +168,9 @@ impl MemoryEngine {
 
 impl OrderedKv for MemoryEngine {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
-        self.view().get(table, key)
+        let contents = self.disk.0.read();
+        self.check(&contents)?;
+        Ok(Contents::get(&contents, table, key))
     }
 
     fn view(&self) -> Box<dyn View + '_> {
@@ -190,6 +213,18 @@ impl OrderedKv for MemoryEngine {
     }
 }
 
+/// The disk as a process sees it that does not own it.
+#[async_trait]
+impl ReadOnlyKv for MemoryDisk {
+    async fn refresh(&self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn view(&self) -> Box<dyn View + '_> {
+        Box::new(self.0.read())
+    }
+}
+
 struct MemoryView<'a> {
     engine: &'a MemoryEngine,
     contents: RwLockReadGuard<'a, Contents>,
@@ -198,23 +233,21 @@ struct MemoryView<'a> {
 impl View for MemoryView<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
         self.engine.check(&self.contents)?;
-        Ok(self.contents.tables.get(&table).and_then(|map| map.get(key)).cloned())
+        Ok(Contents::get(&self.contents, table, key))
     }
 
     fn scan(&self, table: Table, span: &Span, limit: usize) -> Result<Vec<Entry>, EngineError> {
         self.engine.check(&self.contents)?;
-        let Some(map) = self.contents.tables.get(&table) else {
-            return Ok(Vec::new());
-        };
-        let to = match &span.to {
-            Some(to) if *to <= span.from => return Ok(Vec::new()),
-            Some(to) => Bound::Excluded(to.as_slice()),
-            None => Bound::Unbounded,
-        };
-        let entries = map.range::<[u8], _>((Bound::Included(span.from.as_slice()), to));
-        Ok(entries
-            .take(limit)
-            .map(|(key, value)| (key.clone(), Ok(value.clone())))
-            .collect())
+        Ok(Contents::scan(&self.contents, table, span, limit))
+    }
+}
+
+impl View for RwLockReadGuard<'_, Contents> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        Ok(Contents::get(self, table, key))
+    }
+
+    fn scan(&self, table: Table, span: &Span, limit: usize) -> Result<Vec<Entry>, EngineError> {
+        Ok(Contents::scan(self, table, span, limit))
     }
 }

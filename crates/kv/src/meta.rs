@@ -72,7 +72,8 @@ pub(crate) fn next_epoch(engine: &impl OrderedKv) -> Result<u64, EngineError> {
 
 impl Group {
     pub(crate) fn write(&self) -> Write {
-        let mut value = BytesMut::new();
+        let length = |counter: &Counter| counter.0.len() + 16;
+        let mut value = BytesMut::with_capacity(16 + self.totals.keys().map(length).sum::<usize>());
         value.put_u64_le(self.last);
         value.put_u64_le(self.synced);
         for (counter, total) in &self.totals {

@@ -43,6 +43,13 @@ pub(crate) struct Prepared {
     pub(crate) durability: Durability,
 }
 
+impl Prepared {
+    /// The keys of the records that it names.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &Bytes> {
+        self.ops.iter().map(|op| &op.key)
+    }
+}
+
 /// Checks the limits and encodes the records.
 pub(crate) fn prepare(commit: Commit, limits: &Limits, key_limit: usize) -> Result<Prepared> {
     check_limits(&commit, limits)?;
@@ -128,9 +135,12 @@ fn check_limits(commit: &Commit, limits: &Limits) -> Result<()> {
     Ok(())
 }
 
+/// Up to this many keys are compared with each other instead of hashed.
+const FEW_OPS: usize = 16;
+
 fn check_keys(ops: &[PreparedOp], key_limit: usize) -> Result<()> {
-    let mut seen = HashSet::with_capacity(ops.len());
-    for op in ops {
+    let mut seen = HashSet::with_capacity(if ops.len() > FEW_OPS { ops.len() } else { 0 });
+    for (at, op) in ops.iter().enumerate() {
         let index = match &op.effect {
             Effect::Write(encoded) => encoded.index.as_slice(),
             _ => &[],
@@ -143,7 +153,11 @@ fn check_keys(ops: &[PreparedOp], key_limit: usize) -> Result<()> {
                 limit: key_limit,
             });
         }
-        if !seen.insert(&op.key) {
+        let is_new = match ops.len() > FEW_OPS {
+            true => seen.insert(&op.key),
+            false => !ops.iter().take(at).any(|earlier| earlier.key == op.key),
+        };
+        if !is_new {
             let key = keys::parse(&op.key).map_or_else(String::new, |key| key.to_string());
             return Err(Error::Invalid(format!("the commit names the record {key} twice")));
         }

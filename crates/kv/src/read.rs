@@ -1,6 +1,6 @@
 //! Reading records: by key, by partition, by queue.
 
-use crate::bounded::view;
+use crate::bounded::{too_few, view};
 use crate::committer::Core;
 use crate::due::{Found, Item};
 use crate::meta::Group;
@@ -16,19 +16,39 @@ pub(crate) fn corrupt(key: &Key, why: &str) -> Error {
 }
 
 /// The tables that hold records, the most likely one first.
-fn tables(is_queued: bool) -> [Table; 3] {
-    match is_queued {
-        true => [Table::Queue, Table::Records, Table::Listed],
-        false => [Table::Records, Table::Listed, Table::Queue],
+fn tables(likely: Table) -> [Table; 3] {
+    match likely {
+        Table::Queue => [Table::Queue, Table::Records, Table::Listed],
+        Table::Listed => [Table::Listed, Table::Records, Table::Queue],
+        _ => [Table::Records, Table::Listed, Table::Queue],
     }
 }
 
-/// The value of a record. It is in one table only, so a table that cannot be read does not matter if another one has
-/// the record.
-fn find(view: &dyn View, key: &[u8], is_queued: bool) -> std::result::Result<Option<Bytes>, EngineError> {
+/// The value of a record. Reads that wait are made at the same time, unless the first is likely to be enough.
+fn find(
+    view: &dyn View,
+    key: &Bytes,
+    likely: Option<Table>,
+    waits: bool,
+) -> std::result::Result<Option<Bytes>, EngineError> {
+    let tables = tables(likely.unwrap_or(Table::Records));
+    if !waits {
+        return first_found(tables.into_iter().map(|table| view.get(table, key)));
+    }
+    let keys = tables.map(|table| (table, key.clone()));
+    let (first, rest) = keys.split_at(usize::from(likely.is_some()));
+    let rounds = [first, rest].into_iter().filter(|round| !round.is_empty());
+    first_found(rounds.flat_map(|round| view.get_many(round)))
+}
+
+/// The value of a record from the tables that may hold it, read one by one. It is in one table only, so a table that cannot
+/// be read does not matter if another one has the record.
+fn first_found(
+    values: impl Iterator<Item = std::result::Result<Option<Bytes>, EngineError>>,
+) -> std::result::Result<Option<Bytes>, EngineError> {
     let mut damage = None;
-    for table in tables(is_queued) {
-        match view.get(table, key) {
+    for value in values {
+        match value {
             Ok(None) => {}
             Err(error @ EngineError::Corrupt(_)) => damage = damage.or(Some(error)),
             found => return found,
@@ -42,13 +62,13 @@ impl<E: OrderedKv> Core<E> {
         let bytes = keys::record(key);
         let engine = self.engine.read();
         let engine = engine.as_ref().ok_or_else(closed)?;
-        let (is_queued, relaxed) = {
+        let (likely, relaxed) = {
             let state = self.state.lock();
-            (state.due.get(&bytes).is_some(), state.relaxed.get(&bytes).cloned())
+            (state.likely_table(&bytes), state.relaxed.get(&bytes).cloned())
         };
         let value = match relaxed {
             Some(relaxed) => relaxed.value,
-            None => match find(&view(engine), &bytes, is_queued) {
+            None => match find(&view(engine), &bytes, likely, self.readers.is_some()) {
                 Err(EngineError::Corrupt(why)) => return Err(corrupt(key, &why)),
                 value => value.map_err(engine_error)?,
             },
@@ -66,13 +86,12 @@ impl<E: OrderedKv> Core<E> {
             let state = self.state.lock();
             spans.iter().map(|span| state.relaxed_in(span)).collect()
         };
-        let view = view(engine);
         let prefix = keys::partition(&query.partition).len();
         let wanted = query.limit.saturating_add(1);
         let mut page = ScanPage::default();
-        for (span, relaxed) in spans.iter().zip(relaxed) {
+        for entries in entries(&view(engine), &spans, relaxed, wanted)? {
             let missing = wanted - page.records.len();
-            for (key, value) in entries(&view, span, relaxed, missing)? {
+            for (key, value) in entries.into_iter().take(missing) {
                 let id = key.get(prefix..).and_then(|id| std::str::from_utf8(id).ok());
                 let id = id.ok_or_else(|| Error::Corrupt(format!("a record of {:?} has no id", query.partition)))?;
                 let key = Key::new(query.partition.clone(), RecordId::from_raw(id));
@@ -103,12 +122,22 @@ impl<E: OrderedKv> Core<E> {
         loop {
             let missing = query.limit - page.records.len();
             let (found, relaxed) = self.queued(query, after, missing);
-            let view = view(engine);
+            let unread = found
+                .items
+                .iter()
+                .zip(&relaxed)
+                .filter(|(_, relaxed)| relaxed.is_none());
+            let unread: Vec<_> = unread.map(|(item, _)| (Table::Queue, item.key.clone())).collect();
+            let mut values = match unread.is_empty() {
+                true => Vec::new(),
+                false => view(engine).get_many(&unread),
+            }
+            .into_iter();
             for (item, relaxed) in found.items.iter().zip(relaxed) {
                 after = Some(item.position());
                 let value = match relaxed {
                     Some(relaxed) => relaxed.value,
-                    None => match view.get(Table::Queue, &item.key) {
+                    None => match values.next().unwrap_or_else(|| Err(too_few())) {
                         Err(EngineError::Corrupt(why)) => {
                             self.set_aside(item, &why);
                             None
@@ -175,31 +204,44 @@ fn matches(query: &DueQuery, stored: &Stored) -> bool {
     })
 }
 
-/// The first `limit` records of a span, from all tables and from relaxed changes that the view does not hold yet.
-fn entries(view: &dyn View, span: &Span, relaxed: Vec<(Bytes, Relaxed)>, limit: usize) -> Result<Vec<Entry>> {
+/// The first `limit` records of each span, from all tables and from relaxed changes that the view does not hold yet.
+fn entries(
+    view: &dyn View,
+    spans: &[Span],
+    relaxed: Vec<Vec<(Bytes, Relaxed)>>,
+    limit: usize,
+) -> Result<Vec<Vec<Entry>>> {
     let relaxed = newer_than(view, relaxed)?;
-    let wanted = limit.saturating_add(relaxed.len());
-    let mut entries = Vec::new();
-    for table in tables(false) {
-        entries.append(&mut view.scan(table, span, wanted).map_err(engine_error)?);
+    let wanted = limit.saturating_add(relaxed.iter().map(Vec::len).max().unwrap_or(0));
+    let scans: Vec<_> = spans
+        .iter()
+        .flat_map(|span| tables(Table::Records).map(|table| (table, span)))
+        .collect();
+    let mut found = view.scan_many(&scans, wanted).map_err(engine_error)?.into_iter();
+    let mut all = Vec::with_capacity(spans.len());
+    for relaxed in relaxed {
+        let mut entries: Vec<Entry> = found.by_ref().take(tables(Table::Records).len()).flatten().collect();
+        if !relaxed.is_empty() {
+            entries.retain(|(key, _)| relaxed.binary_search_by(|(changed, _)| changed.cmp(key)).is_err());
+            let values = relaxed
+                .into_iter()
+                .filter_map(|(key, relaxed)| Some((key, Ok(relaxed.value?))));
+            entries.extend(values);
+        }
+        entries.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
+        entries.truncate(limit);
+        all.push(entries);
     }
-    if !relaxed.is_empty() {
-        entries.retain(|(key, _)| relaxed.binary_search_by(|(changed, _)| changed.cmp(key)).is_err());
-        let values = relaxed
-            .into_iter()
-            .filter_map(|(key, relaxed)| Some((key, Ok(relaxed.value?))));
-        entries.extend(values);
-    }
-    entries.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
-    entries.truncate(limit);
-    Ok(entries)
+    Ok(all)
 }
 
 /// The relaxed changes that a view does not hold yet.
-fn newer_than(view: &dyn View, mut relaxed: Vec<(Bytes, Relaxed)>) -> Result<Vec<(Bytes, Relaxed)>> {
-    if !relaxed.is_empty() {
+fn newer_than(view: &dyn View, mut relaxed: Vec<Vec<(Bytes, Relaxed)>>) -> Result<Vec<Vec<(Bytes, Relaxed)>>> {
+    if relaxed.iter().any(|relaxed| !relaxed.is_empty()) {
         let last = Group::read(view).map_err(engine_error)?.last;
-        relaxed.retain(|(_, relaxed)| relaxed.seq > last);
+        for relaxed in &mut relaxed {
+            relaxed.retain(|(_, relaxed)| relaxed.seq > last);
+        }
     }
     Ok(relaxed)
 }

@@ -14,6 +14,9 @@ pub struct Settings {
     pub max_waiting_bytes: usize,
     /// How many records' versions are cached, so that a condition needs no read.
     pub recent_records: usize,
+    /// How many reads may wait at a time, each on a thread, where the engine's reads [wait](crate::OrderedKv::blocking).
+    /// More are queued. At least 1.
+    pub blocking_reads: usize,
     /// How many signals a receiver may fall behind before it gets [`Signal::Missed`](perennial_store::Signal::Missed).
     pub signal_capacity: usize,
 }
@@ -25,6 +28,7 @@ impl Default for Settings {
             relaxed_delay: Duration::from_millis(5),
             max_waiting_bytes: 64 * 1024 * 1024,
             recent_records: 32 * 1024,
+            blocking_reads: 128,
             signal_capacity: 1024,
         }
     }

@@ -2,10 +2,14 @@
 
 use crate::due::{DueIndex, Item};
 use crate::known::{Known, Recent};
+use crate::line::Line;
 use crate::meta::{self, Totals};
+use crate::submit::Request;
 use crate::{EngineError, Settings, Span, Table, Write};
 use bytes::Bytes;
-use perennial_store::{Clock, Committed, Counter, Error, Health, Lane, OnDurable, Outage, Result, SystemClock};
+use perennial_store::{
+    Clock, Committed, Counter, Error, Health, Lane, OnDurable, Outage, Result, SystemClock, call_on_durable,
+};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -13,9 +17,6 @@ use tokio::sync::oneshot;
 
 /// Where it is told that the committer has finished.
 pub(crate) type Ticket = oneshot::Sender<Result<()>>;
-
-/// A call that is due after a commit.
-pub(crate) type Call = (OnDurable, Committed);
 
 /// What happens when a commit is durable, or has failed.
 pub(crate) enum Reply {
@@ -38,7 +39,7 @@ impl Reply {
             Self::None => {}
             // A caller that no longer waits needs no reply.
             Self::Ticket(ticket) => drop(ticket.send(outcome)),
-            Self::Call(on_durable, committed) => on_durable(outcome.map(|()| committed)),
+            Self::Call(on_durable, committed) => call_on_durable(on_durable, outcome.map(|()| committed)),
         }
     }
 }
@@ -133,6 +134,8 @@ pub(crate) struct State {
     pub(crate) unwritten: HashMap<Bytes, Unwritten>,
     pub(crate) relaxed: BTreeMap<Bytes, Relaxed>,
     pub(crate) recent: Recent,
+    /// The commits that read records before they are accepted, and those that wait for them.
+    pub(crate) line: Line<Request>,
     pub(crate) waiting: Vec<Accepted>,
     pub(crate) waiting_bytes: usize,
     pub(crate) waiting_urgent: bool,
@@ -142,7 +145,7 @@ pub(crate) struct State {
     pub(crate) closed: Option<Closed>,
     /// Whether the committer is to finish.
     pub(crate) stopping: bool,
-    /// How the committer finished, once it has.
+    /// How the committer finished and the engine was released, once that is so.
     pub(crate) ended: Option<Result<()>>,
     /// The callers that wait for the committer to finish.
     pub(crate) closers: Vec<Ticket>,
@@ -158,6 +161,7 @@ impl State {
             unwritten: HashMap::new(),
             relaxed: BTreeMap::new(),
             recent: Recent::new(settings.recent_records),
+            line: Line::default(),
             waiting: Vec::new(),
             waiting_bytes: 0,
             waiting_urgent: false,
@@ -243,6 +247,14 @@ impl State {
         }
     }
 
+    /// The table that holds a record, if memory has an idea of it.
+    pub(crate) fn likely_table(&self, key: &Bytes) -> Option<Table> {
+        match self.due.get(key) {
+            Some(_) => Some(Table::Queue),
+            None => self.recent.get(key).map(|known| known.table),
+        }
+    }
+
     /// The relaxed changes in a span.
     pub(crate) fn relaxed_in(&self, span: &Span) -> Vec<(Bytes, Relaxed)> {
         if self.relaxed.is_empty() {
@@ -260,7 +272,9 @@ impl State {
 }
 
 fn publish_place(due: &mut DueIndex, damaged: &mut HashSet<Bytes>, change: &Change, lanes: &mut Vec<Lane>) {
-    damaged.remove(&change.key);
+    if !damaged.is_empty() {
+        damaged.remove(&change.key);
+    }
     match &change.item {
         Some(item) => {
             if !lanes.contains(&item.place.lane) {

@@ -1,15 +1,18 @@
 //! The store over an engine.
 
-use crate::committer::{Core, outcome, unknown_outcome};
+use crate::committer::{Core, outcome_of};
+use crate::list;
 use crate::prepare::prepare;
-use crate::state::{Accepted, Call, Closed, Reply};
+use crate::state::{Accepted, Closed};
 use crate::stats::add_one;
+use crate::submit::{NotAccepted, Submission, Submitted, decided};
+use crate::value::Stored;
 use crate::{EngineError, OrderedKv, Settings, Stats};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use perennial_store::{
     Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, Health, HealthWatch, Key, Limits, ListFilter,
-    ListPage, OnDurable, Record, Refused, Result, ScanPage, ScanQuery, Sharing, Signals, Store,
+    ListPage, OnDurable, Record, RecordPage, Refused, Result, ScanPage, ScanQuery, Sharing, Signals, Store,
 };
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -18,7 +21,8 @@ use tokio::sync::oneshot;
 /// A [`Store`] over an ordered key-value engine, owned by this process.
 ///
 /// Dropping it finishes what was accepted and releases the engine before the drop returns, unless it is
-/// [stepped](Self::stepped).
+/// [stepped](Self::stepped). Where the engine's reads [wait](OrderedKv::blocking), so may its writes: there the drop returns at
+/// once, and what was accepted is finished and the engine released afterwards. [`close`](Store::close) waits for it.
 pub struct KvStore<E: OrderedKv> {
     core: Arc<Core<E>>,
     committer: Committer,
@@ -48,18 +52,8 @@ pub(crate) fn closed() -> Error {
     Closed::ByOwner.error()
 }
 
-/// How the caller of a commit learns of its result.
-enum Submitted {
-    /// It is done.
-    Done(Committed),
-    /// It is done when the receiver says so.
-    Waiting(Committed, oneshot::Receiver<Result<()>>),
-    /// By a call, which the caller is to make if it is here.
-    Ordered(Option<Call>),
-}
-
 impl<E: OrderedKv> KvStore<E> {
-    /// Opens a store on an engine: reads its queue table and starts a new epoch.
+    /// Opens a store on an engine: reads its queue table and starts a new epoch. Blocks for as long as the engine does.
     pub fn with_engine(engine: E, settings: Settings) -> std::result::Result<Self, EngineError> {
         let committer = match engine.inline() {
             true => Committer::Inline,
@@ -82,7 +76,8 @@ impl<E: OrderedKv> KvStore<E> {
         let mut limits = settings.limits;
         limits.bytes_per_key = limits.bytes_per_key.min(engine.key_limit());
         let key_limit = limits.bytes_per_key;
-        let core = Arc::new(Core::open(engine, settings)?);
+        let is_inline = matches!(committer, Committer::Inline);
+        let core = Arc::new(Core::open(engine, is_inline, settings)?);
         Ok(Self {
             core,
             committer,
@@ -107,82 +102,6 @@ impl<E: OrderedKv> KvStore<E> {
         self.core.counts.snapshot()
     }
 
-    /// Gives a commit its place in the order. Everything that decides its outcome happens here, in one step. `on_durable` is
-    /// taken if the commit is accepted.
-    fn submit(&self, commit: Commit, on_durable: &mut Option<OnDurable>) -> Result<Submitted> {
-        let prepared = prepare(commit, &self.limits, self.key_limit)?;
-        let engine = self.core.engine.read();
-        let engine = engine.as_ref().ok_or_else(closed)?;
-        let mut state = self.core.state.lock();
-        let (accepted, committed) = match state.accept(engine, prepared) {
-            // A read is the first to notice that another handle has taken over.
-            Err(Error::Fenced(why)) if state.closed.is_none() => {
-                self.core.stop_serving(&mut state, &EngineError::Fenced(why.clone()));
-                return Err(Error::Fenced(why));
-            }
-            outcome => outcome?,
-        };
-        match accepted.durable {
-            true => add_one(&self.core.counts.commits_durable),
-            false => add_one(&self.core.counts.commits_relaxed),
-        }
-        if !matches!(self.committer, Committer::Inline) {
-            return Ok(self.enqueue(&mut state, accepted, committed, on_durable.take()));
-        }
-        let mut group = [accepted];
-        if let Err(error) = self.core.write(engine, &mut group) {
-            self.core.stop_serving(&mut state, &error);
-            return Err(unknown_outcome(&error));
-        }
-        let mut lanes = Vec::new();
-        for commit in &group {
-            state.publish(commit, &mut lanes);
-        }
-        let submitted = match on_durable.take() {
-            None => Submitted::Done(committed),
-            Some(on_durable) => Submitted::Ordered(self.core.calls.order((on_durable, committed))),
-        };
-        drop(state);
-        self.core.signal(&lanes);
-        Ok(submitted)
-    }
-
-    /// Leaves a commit to the committer. A relaxed one is visible at once and does not wait, unless too much is
-    /// waiting.
-    fn enqueue(
-        &self,
-        state: &mut crate::state::State,
-        mut accepted: Accepted,
-        committed: Committed,
-        on_durable: Option<OnDurable>,
-    ) -> Submitted {
-        let mut lanes = Vec::new();
-        if !accepted.durable {
-            lanes = state.publish_early(&mut accepted);
-        }
-        let is_full = state.waiting_bytes > self.core.settings.max_waiting_bytes;
-        let submitted = match on_durable {
-            Some(on_durable) => {
-                accepted.reply = Reply::Call(on_durable, committed);
-                Submitted::Ordered(None)
-            }
-            None if accepted.durable || is_full => {
-                let (ticket, receiver) = oneshot::channel();
-                accepted.reply = Reply::Ticket(ticket);
-                Submitted::Waiting(committed, receiver)
-            }
-            None => Submitted::Done(committed),
-        };
-        let is_awaited = !matches!(submitted, Submitted::Done(_));
-        let was_idle = state.waiting.is_empty() || (is_awaited && !state.waiting_urgent);
-        state.enqueue(accepted);
-        if was_idle || state.is_group_complete(&self.core.settings) {
-            self.core.wake_committer();
-        }
-        self.core.signal(&lanes);
-        submitted
-    }
-
     /// Waits until every relaxed commit that has returned is in the engine.
     async fn flush_relaxed(&self) -> Result<()> {
         let receiver = {
@@ -196,7 +115,27 @@ impl<E: OrderedKv> KvStore<E> {
             self.core.wake_committer();
             receiver
         };
-        outcome(receiver).await
+        outcome_of(receiver).await
+    }
+
+    /// A page of a listing, of what `make` takes from each stored record.
+    async fn list_as<T: Send + 'static>(
+        &self,
+        filter: &ListFilter,
+        after: Option<&Cursor>,
+        limit: usize,
+        make: fn(Key, Stored) -> Option<T>,
+    ) -> Result<(Vec<T>, Option<Cursor>)> {
+        add_one(&self.core.counts.lists);
+        self.flush_relaxed().await?;
+        match &self.core.readers {
+            None => self.core.list(filter, after, limit, make),
+            Some(readers) => {
+                let (core, filter, after) = (Arc::clone(&self.core), filter.clone(), after.cloned());
+                let list = move || core.list(&filter, after.as_ref(), limit, make);
+                readers.read(list).await
+            }
+        }
     }
 
     /// Tells the committer to finish; returns a receiver if it has not yet.
@@ -219,6 +158,7 @@ impl<E: OrderedKv> KvStore<E> {
         let Some(engine) = self.core.engine.write().take() else {
             return Ok(());
         };
+        self.core.state.lock().ended = Some(Ok(()));
         self.core.sync(&engine).map_err(engine_error)
     }
 }
@@ -245,7 +185,11 @@ impl<E: OrderedKv> Drop for KvStore<E> {
             return;
         };
         drop(self.stop());
-        // A call after a commit may have been the last to use the store. Then this is the committer, which ends by itself.
+        // A thread of the caller's runtime must not wait for an object store. The committer ends by itself.
+        if self.core.readers.is_some() {
+            return;
+        }
+        // A call after a commit may have been the last to use the store. Then this is the committer.
         if committer.thread().id() == std::thread::current().id() {
             return;
         }
@@ -270,8 +214,13 @@ impl<E: OrderedKv> Store for KvStore<E> {
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed> {
-        match self.submit(commit, &mut None)? {
-            Submitted::Waiting(committed, receiver) => outcome(receiver).await.map(|()| committed),
+        let prepared = prepare(commit, &self.limits, self.key_limit)?;
+        let outcome = match self.core.submit(prepared, None) {
+            Submission::Decided(outcome) => outcome,
+            Submission::InLine(receiver) => decided(receiver).await,
+        };
+        match outcome.map_err(|refused| refused.error)? {
+            Submitted::Waiting(committed, receiver) => outcome_of(receiver).await.map(|()| committed),
             Submitted::Done(committed) => Ok(committed),
             // Only where there is a call.
             Submitted::Ordered(_) => Ok(Committed::default()),
@@ -279,43 +228,74 @@ impl<E: OrderedKv> Store for KvStore<E> {
     }
 
     async fn order(&self, commit: Commit, on_durable: OnDurable) -> std::result::Result<(), Refused> {
-        let mut on_durable = Some(on_durable);
-        match (self.submit(commit, &mut on_durable), on_durable) {
-            (Err(error), Some(on_durable)) => Err(Refused { error, on_durable }),
-            (Ok(Submitted::Ordered(Some(call))), _) => {
-                self.core.make_calls(call);
-                Ok(())
+        let prepared = match prepare(commit, &self.limits, self.key_limit) {
+            Ok(prepared) => prepared,
+            Err(error) => return Err(Refused { error, on_durable }),
+        };
+        let outcome = match self.core.submit(prepared, Some(on_durable)) {
+            Submission::Decided(outcome) => outcome,
+            Submission::InLine(receiver) => decided(receiver).await,
+        };
+        match outcome {
+            Err(NotAccepted { error, on_durable }) => {
+                let on_durable = on_durable.unwrap_or_else(|| Box::new(drop));
+                return Err(Refused { error, on_durable });
             }
-            _ => Ok(()),
+            Ok(Submitted::Ordered(Some(call))) => self.core.calls.make(call),
+            Ok(_) => {}
         }
+        Ok(())
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {
         add_one(&self.core.counts.gets);
-        self.core.get(key)
+        match &self.core.readers {
+            None => self.core.get(key),
+            Some(readers) => {
+                let (core, key) = (Arc::clone(&self.core), key.clone());
+                readers.read(move || core.get(&key)).await
+            }
+        }
     }
 
     async fn scan(&self, query: &ScanQuery) -> Result<ScanPage> {
         add_one(&self.core.counts.scans);
-        self.core.scan(query)
+        match &self.core.readers {
+            None => self.core.scan(query),
+            Some(readers) => {
+                let (core, query) = (Arc::clone(&self.core), query.clone());
+                readers.read(move || core.scan(&query)).await
+            }
+        }
     }
 
     async fn due(&self, query: &DueQuery) -> Result<DuePage> {
         add_one(&self.core.counts.dues);
-        self.core.due(query)
+        match &self.core.readers {
+            None => self.core.due(query),
+            Some(readers) => {
+                let (core, query) = (Arc::clone(&self.core), query.clone());
+                readers.read(move || core.due(&query)).await
+            }
+        }
     }
 
     async fn list(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<ListPage> {
-        add_one(&self.core.counts.lists);
-        self.flush_relaxed().await?;
-        self.core.list(filter, after, limit)
+        let (entries, next) = self.list_as(filter, after, limit, list::listed).await?;
+        Ok(ListPage { entries, next })
+    }
+
+    async fn list_records(&self, filter: &ListFilter, after: Option<&Cursor>, limit: usize) -> Result<RecordPage> {
+        let record = |key, stored: Stored| Some(stored.into_record(key));
+        let (records, next) = self.list_as(filter, after, limit, record).await?;
+        Ok(RecordPage { records, next })
     }
 
     async fn counters(&self) -> Result<Vec<(Counter, i64)>> {
-        if self.core.engine.read().is_none() {
+        let state = self.core.state.lock();
+        if state.ended.is_some() {
             return Err(closed());
         }
-        let state = self.core.state.lock();
         Ok(state
             .totals
             .iter()
@@ -343,6 +323,6 @@ impl<E: OrderedKv> Store for KvStore<E> {
             while self.core.step() {}
             self.core.finish();
         }
-        outcome(receiver).await
+        outcome_of(receiver).await
     }
 }

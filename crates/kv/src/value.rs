@@ -50,7 +50,11 @@ impl Stored {
 
 /// The value of a record, its version still to be [set](set_version).
 pub(crate) fn encode(draft: &Draft) -> BytesMut {
-    let mut attributes = BytesMut::new();
+    let mut attributes = match (&draft.place, &draft.listing) {
+        (None, None) => BytesMut::new(),
+        // Enough for names of the usual length, so that it need not grow step by step.
+        _ => BytesMut::with_capacity(192),
+    };
     if let Some(place) = &draft.place {
         put_text(&mut attributes, LANE, &place.lane.name);
         if let Some(topic) = &place.lane.topic {

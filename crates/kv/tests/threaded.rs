@@ -9,12 +9,40 @@ use perennial_kv::memory::MemoryEngine;
 use perennial_kv::{Batch, EngineError, KvStore, MemoryDisk, OrderedKv, Settings, Table, View};
 use perennial_store::conformance::StoreFactory;
 use perennial_store::{Commit, Draft, Error, Key, Op, Partition, RecordId, Store};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 /// Memory that is written by the committer thread, one batch at a time through a gate.
 struct Gated {
     memory: MemoryEngine,
-    gate: Arc<Mutex<()>>,
+    gate: Arc<Gate>,
+}
+
+#[derive(Default)]
+struct Gate {
+    is_shut: Mutex<bool>,
+    opened: Condvar,
+}
+
+/// A gate that is shut until this is dropped.
+struct Shut(Arc<Gate>);
+
+impl Gate {
+    fn shut(self: &Arc<Self>) -> Shut {
+        *self.is_shut.lock().unwrap() = true;
+        Shut(Arc::clone(self))
+    }
+
+    fn pass(&self) {
+        let is_shut = self.is_shut.lock().unwrap();
+        drop(self.opened.wait_while(is_shut, |is_shut| *is_shut).unwrap());
+    }
+}
+
+impl Drop for Shut {
+    fn drop(&mut self) {
+        *self.0.is_shut.lock().unwrap() = false;
+        self.0.opened.notify_all();
+    }
 }
 
 impl OrderedKv for Gated {
@@ -27,7 +55,7 @@ impl OrderedKv for Gated {
     }
 
     fn write(&self, batch: Batch, sync: bool) -> Result<(), EngineError> {
-        let _open = self.gate.lock().unwrap();
+        self.gate.pass();
         self.memory.write(batch, sync)
     }
 }
@@ -35,7 +63,7 @@ impl OrderedKv for Gated {
 #[derive(Default)]
 struct Factory {
     disk: MemoryDisk,
-    gate: Arc<Mutex<()>>,
+    gate: Arc<Gate>,
 }
 
 impl Factory {
@@ -58,6 +86,10 @@ impl StoreFactory for Factory {
         drop(store);
         self.open()
     }
+
+    fn hold(&self) -> Option<Box<dyn Send>> {
+        Some(Box::new(self.gate.shut()))
+    }
 }
 
 mod the_contract {
@@ -77,7 +109,7 @@ fn create(id: &str) -> Commit {
 async fn a_durable_commit_is_not_seen_before_it_is_written_and_a_relaxed_one_is() {
     let factory = Factory::default();
     let store = factory.open();
-    let shut = factory.gate.lock().unwrap();
+    let shut = factory.gate.shut();
     let mut durable = Box::pin(store.commit(create("durable")));
     assert!(durable.as_mut().now_or_never().is_none());
     assert!(
@@ -103,7 +135,7 @@ async fn a_durable_commit_is_not_seen_before_it_is_written_and_a_relaxed_one_is(
 async fn commits_that_wait_are_one_group_and_one_sync() {
     let factory = Factory::default();
     let store = factory.open();
-    let shut = factory.gate.lock().unwrap();
+    let shut = factory.gate.shut();
     let mut commits: Vec<_> = (0..100)
         .map(|n| Box::pin(store.commit(Commit::new(vec![Op::Put(Draft::new(key(&(n % 7).to_string()), ""))]))))
         .collect();
@@ -124,7 +156,7 @@ async fn when_a_write_fails_every_waiting_commit_gets_an_error() {
     let factory = Factory::default();
     let store = factory.open();
     store.commit(create("before")).await.unwrap();
-    let shut = factory.gate.lock().unwrap();
+    let shut = factory.gate.shut();
     factory.disk.fail_writes("input/output error");
     let mut commits: Vec<_> = (0..50)
         .map(|n| Box::pin(store.commit(create(&n.to_string()))))

@@ -58,7 +58,8 @@ const TRIES: usize = 8;
 /// # What differs from a plain store
 ///
 /// A commit that spills takes its place in the order when its last step is made, not when it is first polled. If the
-/// future is dropped before that, nothing happened.
+/// future is dropped before that, nothing happened. One that is [ordered](Store::order) returns when it is durable; if its
+/// future is dropped during the last step, the commit may happen without its call.
 pub struct ChunkedStore {
     inner: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -114,6 +115,24 @@ impl ChunkedStore {
         self.limits.bytes_per_record >= BYTES && self.limits.bytes_per_commit >= BYTES
     }
 
+    /// The operations whose bodies are spilled; fails if the commit could not succeed.
+    fn spilling(&self, commit: &Commit) -> Result<Vec<usize>> {
+        plan::check(commit, &self.limits)?;
+        plan::spilling(commit, &self.limits)
+    }
+
+    /// Stages these bodies of a commit, and makes it.
+    async fn commit_spilling(&self, commit: &Commit, spilling: &[usize]) -> Result<Committed> {
+        for _ in 0..TRIES {
+            if let Some(committed) = self.spill(commit, spilling).await? {
+                return Ok(committed);
+            }
+        }
+        let why =
+            format!("a commit was staged {TRIES} times, and each time its chunks were gone or too old at the end");
+        Err(Error::Unavailable(why))
+    }
+
     /// The number of the next body that is spilled.
     fn next_number(&self) -> u64 {
         self.spilled.fetch_add(1, Ordering::Relaxed)
@@ -145,26 +164,22 @@ impl Store for ChunkedStore {
         if self.is_passthrough() {
             return self.inner.commit(commit).await;
         }
-        plan::check(&commit, &self.limits)?;
-        let spilling = plan::spilling(&commit, &self.limits)?;
-        if spilling.is_empty() {
-            return self.inner.commit(commit).await;
+        match self.spilling(&commit)?.as_slice() {
+            [] => self.inner.commit(commit).await,
+            spilling => self.commit_spilling(&commit, spilling).await,
         }
-        for _ in 0..TRIES {
-            if let Some(committed) = self.spill(&commit, &spilling).await? {
-                return Ok(committed);
-            }
-        }
-        let why =
-            format!("a commit was staged {TRIES} times, and each time its chunks were gone or too old at the end");
-        Err(Error::Unavailable(why))
     }
 
     async fn order(&self, commit: Commit, on_durable: OnDurable) -> std::result::Result<(), Refused> {
         if self.is_passthrough() {
             return self.inner.order(commit, on_durable).await;
         }
-        Refused::or_call(self.commit(commit).await, on_durable)
+        let outcome = match self.spilling(&commit).as_deref() {
+            Ok([]) => return self.inner.order(commit, on_durable).await,
+            Ok(spilling) => self.commit_spilling(&commit, spilling).await,
+            Err(error) => Err(error.clone()),
+        };
+        Refused::or_call(outcome, on_durable)
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {

@@ -1,6 +1,7 @@
 //! What a commit requests and what it returns.
 
 use crate::{Counter, Draft, Error, Key, Result, Version};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// One operation of a commit. A commit names each key at most once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,6 +114,14 @@ impl Committed {
 /// that it will not be.
 pub type OnDurable = Box<dyn FnOnce(Result<Committed>) + Send>;
 
+/// Makes the call of a commit that was [ordered](crate::Store::order). A call that panics is logged: it must end neither the
+/// store nor the caller of another commit.
+pub fn call_on_durable(on_durable: OnDurable, outcome: Result<Committed>) {
+    if catch_unwind(AssertUnwindSafe(|| on_durable(outcome))).is_err() {
+        tracing::error!("a call after a commit panicked");
+    }
+}
+
 /// A commit that was not ordered, and never will be.
 pub struct Refused {
     /// Why.
@@ -126,7 +135,7 @@ impl Refused {
     pub fn or_call(outcome: Result<Committed>, on_durable: OnDurable) -> std::result::Result<(), Self> {
         match outcome {
             Ok(committed) => {
-                on_durable(Ok(committed));
+                call_on_durable(on_durable, Ok(committed));
                 Ok(())
             }
             Err(error) => Err(Self { error, on_durable }),

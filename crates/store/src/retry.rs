@@ -27,6 +27,11 @@ use std::time::Duration;
 /// A commit that only deletes leaves no evidence. If any record that it deletes is left, it did not happen; if all are
 /// gone, that is as good as if it had, but on a shared store the result says that it is
 /// [inferred](Committed::inferred).
+///
+/// # Dropped futures
+///
+/// A future that is dropped while it waits to retry, or while it resolves a lost reply, retries and resolves no more: an
+/// [ordered](Store::order) commit may then have happened without its call.
 pub struct RetryStore {
     inner: Arc<dyn Store>,
     clock: Arc<dyn Clock>,

@@ -81,7 +81,9 @@ pub struct ScanPage {
 /// * A commit never runs in the caller's future: dropping the future neither undoes it nor tears it.
 /// * What a commit wrote is seen by every read, scan, due query and listing of this handle that starts after it returned.
 /// * Commits of one handle take effect in the order in which they were first polled, where the store is
-///   [exclusive](Sharing::Exclusive). On a shared one, each takes effect after all that returned before it was made.
+///   [exclusive](Sharing::Exclusive). One exception: a commit that must first read a record which is not in memory delays
+///   only later ones that name a record of its own, or one of a commit that it delays. On a shared store, each takes effect
+///   after all that returned before it was made.
 /// * Nothing that is read is undone later: reads do not see commits that are not durable yet, unless those are
 ///   [relaxed](crate::Durability::Relaxed).
 /// * Keys hold any text.
@@ -106,12 +108,18 @@ pub trait Store: Send + Sync + 'static {
     /// Orders a commit: returns once its conditions hold and its place among all commits is fixed, without waiting until it
     /// is durable. Then `on_durable` is called with the result.
     ///
-    /// * Until `on_durable` is called, no read sees the commit, but every later commit builds on it.
-    /// * Calls are made in the order of the commits, after the commit can be read and before a later commit is durable. They
-    ///   do not depend on the caller's runtime, must not block, and find no lock of the store held.
+    /// * No read sees the commit before it is durable, but every later commit builds on it.
+    /// * Calls are made in the order of the commits: when the commit can be read, and before a later commit returns or has
+    ///   its own call. Where the store is shared, commits that are under way at the same time have no order.
+    /// * Calls do not depend on the caller's runtime, must not block, and find no lock of the store held. One that panics
+    ///   is logged and ends nothing.
+    /// * Dropping the future after its first poll loses no call: if the commit happens, the call is made.
     /// * A power cut or a write that fails may undo commits that were ordered: one of them, and all after it. After a
     ///   failed write the store takes no more commits.
     /// * A store that cannot order in memory returns when the commit is durable, and makes the call before it returns.
+    ///
+    /// The provided method makes the call in the caller's future. That is enough for a shared store whose
+    /// [`commit`](Self::commit) is complete within its first poll; any other makes the call where the commit runs.
     async fn order(&self, commit: Commit, on_durable: OnDurable) -> std::result::Result<(), Refused> {
         Refused::or_call(self.commit(commit).await, on_durable)
     }
@@ -147,9 +155,9 @@ pub trait Store: Send + Sync + 'static {
         self.counters().await.map(Totals::certain)
     }
 
-    /// Replaces the totals by a count, if that is safe: if no other process has added to them since
-    /// [`totals`](Store::totals) reported the doubt. Returns whether it did. If not, the count is reported along with
-    /// the doubt until the next one.
+    /// Replaces the totals that a count [covers](Counted::prefix), if that is safe: if no other process has added to any
+    /// since [`totals`](Store::totals) reported the doubt. Returns whether it did. If not, the count is reported along with
+    /// the doubt until the next one. The totals of other engines stay as they are, and as doubtful.
     async fn resolve_doubt(&self, doubt: &Doubt, counted: &Counted) -> Result<bool> {
         let _ = (doubt, counted);
         Ok(false)

@@ -1,6 +1,7 @@
 //! Totals, and how to correct them where they may be wrong.
 
 use crate::Counter;
+use std::borrow::Cow;
 
 /// The sums of all commits, and whether they can be trusted.
 ///
@@ -32,15 +33,44 @@ pub struct Doubt {
     pub quiet: bool,
     /// The last count, if it could not resolve the doubt because other processes went on working.
     pub counted: Option<Counted>,
+    /// How the names of those counters begin that were counted since the doubt arose: their totals are right.
+    pub certain: Vec<String>,
+}
+
+impl Doubt {
+    /// Whether totals of counters may be wrong whose names begin like this.
+    pub fn concerns(&self, prefix: &str) -> bool {
+        !self.certain.iter().any(|certain| prefix.starts_with(certain))
+    }
 }
 
 /// Totals from a count of the records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
+    /// How the names of the counters begin that the count covers: those of one engine. One of them that is not among the
+    /// `sums` is 0; of counters that begin otherwise the count says nothing.
+    pub prefix: Cow<'static, str>,
     /// When the count began, in milliseconds since the Unix epoch.
     pub at_ms: u64,
     /// How long the count took, in milliseconds.
     pub took_ms: u64,
     /// The counted sums.
     pub sums: Vec<(Counter, i64)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_doubt_does_not_concern_what_was_counted() {
+        let certain = |certain: &[&str]| Doubt {
+            certain: certain.iter().map(|prefix| (*prefix).to_owned()).collect(),
+            ..Doubt::default()
+        };
+        assert!(certain(&[]).concerns("wf.") && certain(&["jobs."]).concerns("wf."));
+        assert!(!certain(&["jobs.", "wf."]).concerns("wf."));
+        assert!(certain(&["wf."]).concerns("w"), "only some of them were counted");
+        assert!(!certain(&[""]).concerns("wf."), "everything was counted");
+    }
 }

@@ -27,6 +27,9 @@ pub struct Config {
     pub jumps: Vec<(u64, i64)>,
     /// The longest time that a call takes when nothing is wrong.
     pub latency_ms: u64,
+    /// Whether the store of one process has records far away, so that a commit is overtaken by those that name others.
+    #[serde(default)]
+    pub cold_reads: bool,
     /// The memory for cached instances.
     pub cache_bytes: u64,
     /// The largest body that waits in memory.
@@ -45,6 +48,9 @@ pub struct Config {
     #[serde(default)]
     pub signal_faults: u32,
 }
+
+/// Of the seeds from here on, every other one has [cold reads](Config::cold_reads). Those before are what they always were.
+pub const COLD_SEEDS: u64 = 1_000_000;
 
 /// How processes use a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,6 +91,7 @@ impl Config {
             bounces_ms: Vec::new(),
             jumps: Vec::new(),
             latency_ms: 0,
+            cold_reads: false,
             cache_bytes: 1 << 27,
             held_body_bytes: 1 << 14,
             turn_dispatchers: 2,
@@ -137,6 +144,7 @@ impl Config {
             seed,
             rates: rates(chance),
             latency_ms: chance.choice([0, 0, 3, 50]).unwrap_or_default(),
+            cold_reads: seed >= COLD_SEEDS && seed.is_multiple_of(2),
             cache_bytes: if chance.u8(0..3) == 0 { 0 } else { 1 << 27 },
             held_body_bytes: if chance.u8(0..4) == 0 { 0 } else { 1 << 14 },
             turn_dispatchers: chance.usize(1..4),

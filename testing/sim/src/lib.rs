@@ -16,7 +16,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `config`, `member`, `maker`, `program` | what a seed decides: processes; generated workflows and what must come of them |
-//! | `store`, `fault`, `defect`, `clock` | the store that fails, what can go wrong, defects of the engine that show in its commits, time and clocks |
+//! | `store`, `line`, `fault`, `defect`, `clock` | the store that fails, the order of its commits, what can go wrong, defects of the engine that show in its commits, time and clocks |
 //! | `network`, `view` | what lies between a process and a shared store: signals, replicas that lag |
 //! | `life`, `start`, `workflow` | one process: how it lives, freezes and dies; engine and runtime; the workflow that runs all programs |
 //! | `process`, `world` | one process after another; several at once |
@@ -42,6 +42,7 @@ pub mod fault;
 mod hub;
 pub mod hunt;
 mod life;
+mod line;
 mod maker;
 pub mod member;
 mod network;

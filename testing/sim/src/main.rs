@@ -1,6 +1,6 @@
 //! Runs seeds, the sweep, or the hunt for broken engines.
 
-use perennial_sim::hunt::{Broken, MUTATIONS, Where, hunt};
+use perennial_sim::hunt::{Broken, MUTATIONS, hunt};
 use perennial_sim::sweep::{scenarios, sweep};
 use perennial_sim::{Config, Kind, Report, run, shrink};
 use perennial_store::{Clock, SystemClock};
@@ -87,7 +87,7 @@ fn every_mutation(kinds: &[Kind], only: &str, seeds: &Range<u64>) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     let is_asked = |(mutation, kind, _): &&Broken| kinds.contains(kind) && format!("{mutation:?}").contains(only);
     for (mutation, kind, _) in MUTATIONS.iter().filter(is_asked) {
-        match hunt((*mutation, *kind, Where::Seed(seeds.start)), seeds.clone()) {
+        match hunt((*mutation, *kind, seeds.start), seeds.clone()) {
             Some(found) => println!("{mutation:?}: {}: {:.160}", found.by, found.violation),
             None => {
                 println!("{mutation:?}: not found");

@@ -57,10 +57,11 @@ impl Shrinker {
 }
 
 /// Parts of a run to simplify, one by one.
-const SIMPLER: [fn(&mut Config); 4] = [
+const SIMPLER: [fn(&mut Config); 5] = [
     |config| config.lag_ms = 0,
     |config| config.signal_faults = 0,
     |config| config.latency_ms = 0,
+    |config| config.cold_reads = false,
     |config| config.flows.iter_mut().for_each(|flow| flow.start_ms = 0),
 ];
 

@@ -5,6 +5,7 @@ use crate::defect;
 use crate::effect::Effect;
 use crate::fault::{Fault, Operation};
 use crate::life::Life;
+use crate::line::{Line, Turn};
 use crate::network::{Network, lanes};
 use crate::promise;
 use crate::scene::Scene;
@@ -19,16 +20,14 @@ use perennial_workflow::testing::{self, Mutation};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
-use tokio::sync::{Mutex, MutexGuard};
 
 /// A store of one process. Every call may fail, by chance or by its number.
 #[derive(Clone)]
 pub struct SimStore {
     inner: Arc<dyn Store>,
     life: Arc<Life>,
-    /// A store of one process applies commits in the order in which they were made, however slow the first of them is. A shared
-    /// one makes no such promise.
-    line: Option<Arc<Mutex<()>>>,
+    /// The order of commits on a store of one process. A shared one promises none.
+    line: Option<Line>,
     network: Option<Arc<Network>>,
 }
 
@@ -36,10 +35,11 @@ impl SimStore {
     /// The store of a process that owns it, which is synced whenever something waits for that.
     pub fn alone(inner: &Arc<MemoryStore>, life: Arc<Life>) -> Self {
         tokio::spawn(sync(Arc::clone(inner), Arc::clone(&life)));
+        let line = Line::new(life.scene.config.cold_reads);
         Self {
             inner: Arc::clone(inner) as _,
             life,
-            line: Some(Arc::default()),
+            line: Some(line),
             network: None,
         }
     }
@@ -164,7 +164,7 @@ impl SimStore {
 
     async fn try_commit(&self, commit: Commit) -> Result<Committed> {
         let line = match &self.line {
-            Some(line) => Some(line.lock().await),
+            Some(line) => Some(line.enter(&commit).await),
             None => None,
         };
         self.life.pass().await;
@@ -204,7 +204,7 @@ impl SimStore {
     }
 
     /// Applies a commit to the store. The next one follows when this one has its place in the order.
-    async fn apply(&self, call: u64, commit: Commit, line: Option<MutexGuard<'_, ()>>) -> Result<Committed> {
+    async fn apply(&self, call: u64, commit: Commit, line: Option<Turn>) -> Result<Committed> {
         let effect = Effect::of(&commit);
         let lanes = lanes(&commit);
         let mut committing = self.inner.commit(commit);
@@ -228,7 +228,7 @@ impl SimStore {
 impl SimStore {
     async fn try_order(&self, commit: Commit, on_durable: OnDurable) -> std::result::Result<(), Refused> {
         let line = match &self.line {
-            Some(line) => Some(line.lock().await),
+            Some(line) => Some(line.enter(&commit).await),
             None => None,
         };
         self.life.pass().await;

@@ -1,5 +1,6 @@
 //! Many seeds; one seed many times; and seeds that once failed.
 
+use perennial_sim::config::COLD_SEEDS;
 use perennial_sim::{Config, Kind, Report, run};
 
 #[test]
@@ -9,9 +10,18 @@ fn two_thousand_seeds_are_clean() {
     assert!(report.failed.is_empty(), "{:#?}", report.failed);
 }
 
+/// Commits that name different records overtake each other.
+#[test]
+fn a_thousand_seeds_with_cold_reads_are_clean() {
+    let report = Report::of_seeds(&[Kind::Alone], COLD_SEEDS..COLD_SEEDS + 2_000, 2, 5);
+    println!("{report}");
+    assert!(report.failed.is_empty(), "{:#?}", report.failed);
+}
+
 #[test]
 fn a_seed_replays_exactly() {
-    for seed in (0..40).chain([283, 316, 400, 952, 4_313]) {
+    let cold = [COLD_SEEDS, COLD_SEEDS + 2];
+    for seed in (0..40).chain([283, 316, 400, 952, 4_313]).chain(cold) {
         let first = run(&Config::of_seed(seed), true).trace;
         for _ in 0..2 {
             let again = run(&Config::of_seed(seed), true).trace;

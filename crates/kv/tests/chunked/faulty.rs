@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use perennial_store::{
-    Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, Key, Limits, ListFilter, ListPage, Op, Record,
-    Result, ScanPage, ScanQuery, Sharing, Signals, Store,
+    Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, Key, Limits, ListFilter, ListPage, OnDurable, Op,
+    Record, Refused, Result, ScanPage, ScanQuery, Sharing, Signals, Store,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -95,6 +95,37 @@ impl FaultyStore {
         }
     }
 
+    /// What happens before a commit, and the fault that it has.
+    async fn begin(&self, commit: &Commit) -> Result<Option<Fault>> {
+        self.count_twice(commit)?;
+        let number = {
+            let mut commits = self.commits.lock();
+            *commits += 1;
+            *commits - 1
+        };
+        match commit.ops.iter().map(Op::key).all(is_chunk) {
+            true => Self::happen(&self.before_staging).await,
+            false => Self::happen(&self.before_final).await,
+        }
+        Ok(self.fault(number))
+    }
+
+    async fn make(&self, commit: Commit, fault: Option<Fault>) -> Result<Committed> {
+        match fault {
+            None => self.inner.commit(commit).await,
+            Some(Fault::Before) => Err(Error::Unavailable("cut off".to_owned())),
+            Some(Fault::After) => {
+                self.inner.commit(commit).await?;
+                Err(Error::UnknownOutcome("the reply was lost".to_owned()))
+            }
+            Some(Fault::Overwritten) => {
+                let mut committed = self.inner.commit(commit).await?;
+                committed.versions.fill(None);
+                Ok(committed)
+            }
+        }
+    }
+
     fn fault(&self, number: usize) -> Option<Fault> {
         let faults = self.faults.lock();
         let planned = faults.iter().find(|(at, _)| *at == number).map(|(_, fault)| *fault);
@@ -125,29 +156,17 @@ impl Store for FaultyStore {
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed> {
-        self.count_twice(&commit)?;
-        let number = {
-            let mut commits = self.commits.lock();
-            *commits += 1;
-            *commits - 1
+        let fault = self.begin(&commit).await?;
+        self.make(commit, fault).await
+    }
+
+    async fn order(&self, commit: Commit, on_durable: OnDurable) -> std::result::Result<(), Refused> {
+        let outcome = match self.begin(&commit).await {
+            Ok(None) => return self.inner.order(commit, on_durable).await,
+            Ok(fault) => self.make(commit, fault).await,
+            Err(error) => Err(error),
         };
-        match commit.ops.iter().map(Op::key).all(is_chunk) {
-            true => Self::happen(&self.before_staging).await,
-            false => Self::happen(&self.before_final).await,
-        }
-        match self.fault(number) {
-            None => self.inner.commit(commit).await,
-            Some(Fault::Before) => Err(Error::Unavailable("cut off".to_owned())),
-            Some(Fault::After) => {
-                self.inner.commit(commit).await?;
-                Err(Error::UnknownOutcome("the reply was lost".to_owned()))
-            }
-            Some(Fault::Overwritten) => {
-                let mut committed = self.inner.commit(commit).await?;
-                committed.versions.fill(None);
-                Ok(committed)
-            }
-        }
+        Refused::or_call(outcome, on_durable)
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {

@@ -33,6 +33,7 @@ mod helpers;
 pub mod keys;
 pub mod limits;
 pub mod listings;
+pub mod order;
 pub mod races;
 pub mod relaxed;
 pub mod scans;
@@ -56,6 +57,12 @@ pub trait StoreFactory: Send + Sync {
     /// possible here; then the rules about damage are not tested.
     async fn damage(&self, store: Arc<dyn Store>, key: &Key) -> Option<Arc<dyn Store>> {
         let _ = (store, key);
+        None
+    }
+
+    /// Keeps every commit of the store from becoming durable until what is returned is dropped. `None` if that is not
+    /// possible here; then it is not tested what callers see of a commit that is ordered and not durable.
+    fn hold(&self) -> Option<Box<dyn Send>> {
         None
     }
 }
@@ -130,6 +137,19 @@ macro_rules! conformance_tests {
             relaxed: a_relaxed_commit_is_checked_like_any_other,
             relaxed: closing_makes_relaxed_commits_durable,
             relaxed: many_relaxed_rewrites_end_in_the_last,
+            order: the_call_is_made_once_with_the_versions_of_the_commit,
+            order: calls_are_made_in_the_order_of_the_commits,
+            order: calls_of_commits_that_race_are_made_in_their_order,
+            order: a_commit_returns_after_the_calls_of_the_commits_before_it,
+            order: when_its_call_is_made_a_commit_can_be_read,
+            order: a_call_may_order_the_next_commit,
+            order: nothing_is_seen_of_an_ordered_commit_before_it_is_durable,
+            order: a_later_commit_builds_on_an_ordered_one,
+            order: a_refused_commit_gives_its_call_back,
+            order: a_closed_store_orders_nothing,
+            order: closing_makes_ordered_commits_durable_and_their_calls,
+            order: dropping_the_future_loses_no_call,
+            order: a_call_that_panics_ends_nothing,
             dropped: a_future_that_was_never_polled_does_nothing,
             dropped: dropping_a_polled_commit_neither_undoes_nor_tears_it,
             races: of_many_that_replace_one_version_exactly_one_wins,
