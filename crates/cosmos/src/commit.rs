@@ -35,14 +35,17 @@ impl Core {
     pub(crate) async fn apply(&self, mut commit: Prepared) -> Result<Committed> {
         // An earlier attempt may have happened: an apparent conflict may be with this commit itself.
         let mut uncertainty = Uncertainty::NONE;
+        // A record to be removed was gone then: the attempt may have removed it, or another process.
+        let mut gone_in_doubt = false;
         let mut tries = 0;
         while !commit.steps.is_empty() {
             let reply = self.send(&commit).await;
             uncertainty = uncertainty.and(reply.uncertainty);
             let why = match reply.sent {
-                Sent::Applied(tags) => return Ok(self.committed(&commit, tags)),
+                Sent::Applied(tags) => return Ok(self.committed(&commit, tags, gone_in_doubt && !commit.changes())),
                 Sent::Refused { step, status, why } => match refusal(&mut commit, step, status) {
                     Refusal::Dropped => {
+                        gone_in_doubt |= uncertainty.may_have_happened;
                         self.drop_missing(&mut commit).await;
                         continue;
                     }
@@ -59,13 +62,13 @@ impl Core {
             SystemClock.sleep(FIRST_WAIT * 2_u32.pow(tries)).await;
         }
         // Only removals of records that are not there.
-        Ok(self.committed(&commit, Vec::new()))
+        Ok(self.committed(&commit, Vec::new(), gone_in_doubt))
     }
 
     /// The condition of a step failed, but an earlier attempt may be the reason.
     async fn resolve_conflict(&self, commit: &Prepared, step: usize, conflict: Error) -> Result<Committed> {
         match self.outcome(commit).await {
-            Ok(Outcome::Happened(tags)) => Ok(self.committed(commit, tags)),
+            Ok(Outcome::Happened { tags, inferred }) => Ok(self.committed(commit, tags, inferred)),
             // The conflicting record is gone again: it may have been the one that this commit created.
             Ok(Outcome::NoTrace { gone }) if gone.contains(&step) => Err(unknown(&conflict)),
             Ok(Outcome::NoTrace { .. }) => Err(conflict),
@@ -79,7 +82,7 @@ impl Core {
             return Err(why);
         }
         match self.outcome(commit).await {
-            Ok(Outcome::Happened(tags)) => Ok(self.committed(commit, tags)),
+            Ok(Outcome::Happened { tags, inferred }) => Ok(self.committed(commit, tags, inferred)),
             // Every attempt got a reply, and none has left a trace.
             Ok(Outcome::NoTrace { .. }) if !uncertainty.may_happen_yet => Err(why),
             Ok(Outcome::NoTrace { .. }) => Err(unknown(&why)),
@@ -88,7 +91,7 @@ impl Core {
     }
 
     /// The result of a commit whose steps wrote these tags. A step without a tag was overwritten before it could be read.
-    fn committed(&self, commit: &Prepared, tags: Vec<Option<Etag>>) -> Committed {
+    fn committed(&self, commit: &Prepared, tags: Vec<Option<Etag>>, inferred: bool) -> Committed {
         let mut versions = vec![None; commit.ops];
         for (step, tag) in commit.steps.iter().zip(tags) {
             let version = versions.get_mut(step.op).filter(|_| step.writes());
@@ -98,7 +101,7 @@ impl Core {
             self.previous_commits.record(&tag, &commit.commit, &step.before);
             *version = Some(Version::text(tag));
         }
-        Committed::of(versions)
+        Committed { versions, inferred }
     }
 
     async fn send(&self, commit: &Prepared) -> Reply {

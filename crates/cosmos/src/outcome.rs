@@ -23,8 +23,13 @@ struct Trace {
 
 /// The outcome of a commit, as far as it left traces.
 pub(crate) enum Outcome {
-    /// It happened; the tags that its steps wrote, as far as they are still there.
-    Happened(Vec<Option<Etag>>),
+    /// It happened.
+    Happened {
+        /// The tags that its steps wrote, as far as they are still there.
+        tags: Vec<Option<Etag>>,
+        /// Whether the only evidence is that what it deletes is gone, which may be another process's doing.
+        inferred: bool,
+    },
     /// It left no trace.
     NoTrace {
         /// The steps whose document to create is not there.
@@ -36,15 +41,16 @@ impl Core {
     /// Whether a commit has happened.
     ///
     /// Every document carries the id of the commit that wrote it, and those of some before, so one document with this
-    /// commit's id proves that the whole commit happened. A commit that only deletes has happened if nothing that it
-    /// deletes is there.
+    /// commit's id proves that the whole commit happened. That a commit which only deletes has happened is inferred if
+    /// nothing that it deletes is there.
     ///
     /// This sees lost replies within one call of the store. [`RetryStore`](perennial_store::RetryStore) resolves those
     /// that outlast the call, for every store, by the stamps in bodies.
     pub(crate) async fn outcome(&self, commit: &Prepared) -> Result<Outcome> {
         let traces = self.traces(commit).await?;
         if let Some(tags) = written_tags(commit, &traces) {
-            return Ok(Outcome::Happened(tags));
+            let inferred = !commit.steps.iter().any(Step::writes);
+            return Ok(Outcome::Happened { tags, inferred });
         }
         let is_gone = |step: &Step| matches!(step.action, Action::Create(_)) && !traces.contains_key(&step.id);
         let steps = commit.steps.iter().enumerate();
@@ -98,12 +104,11 @@ fn written_tags(commit: &Prepared, traces: &HashMap<String, Trace>) -> Option<Ve
     let latest = |id: &str| traces.get(id).filter(is_latest);
     let is_own = |trace: &Trace| is_latest(&trace) || trace.before.contains(&commit.commit);
     let mut writes = commit.steps.iter().filter(|step| step.writes()).peekable();
-    let deletes = |step: &Step| matches!(step.action, Action::Delete(_) | Action::Remove);
     let has_happened = match writes.peek() {
         Some(_) => writes.any(|step| traces.get(&step.id).is_some_and(is_own)),
         // It leaves nothing behind: neither what it deletes nor what must not be there. A commit that changes nothing
         // at all cannot be recognised.
-        None => commit.steps.iter().any(deletes) && traces.is_empty(),
+        None => commit.steps.iter().any(Step::deletes) && traces.is_empty(),
     };
     let tags = commit
         .steps

@@ -59,6 +59,11 @@ impl Step {
         matches!(self.action, Action::Create(_) | Action::Put(_) | Action::Replace(..))
     }
 
+    /// Whether it leaves no document where there may have been one.
+    pub(crate) fn deletes(&self) -> bool {
+        matches!(self.action, Action::Delete(_) | Action::Remove)
+    }
+
     /// How many operations of the batch it takes.
     pub(crate) fn width(&self) -> usize {
         if matches!(self.action, Action::Absent(_)) { 2 } else { 1 }
@@ -122,6 +127,11 @@ pub(crate) fn prepare(commit: Commit, id: String, previous_commits: &PreviousCom
 }
 
 impl Prepared {
+    /// Whether any remaining step changes a document.
+    pub(crate) fn changes(&self) -> bool {
+        self.steps.iter().any(|step| step.writes() || step.deletes())
+    }
+
     fn width(&self) -> usize {
         self.steps.iter().map(Step::width).sum()
     }

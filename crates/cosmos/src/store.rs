@@ -4,9 +4,11 @@ use crate::core::Core;
 use crate::prepare::{LIMITS, Prepared, prepare};
 use crate::{Run, Usage, counters};
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use perennial_store::{
     Commit, Committed, Counted, Counter, Cursor, Doubt, DuePage, DueQuery, Error, Key, Limits, ListFilter, ListPage,
-    Record, RecordPage, Result, ScanPage, ScanQuery, Sharing, Signals, Store, Totals, on_one_runtime,
+    OnDurable, Record, RecordPage, Refused, Result, ScanPage, ScanQuery, Sharing, Signals, Store, Totals,
+    call_on_durable, on_one_runtime,
 };
 use std::future::Future;
 use std::sync::Arc;
@@ -49,6 +51,30 @@ impl CosmosStore {
     pub async fn runs(&self) -> Result<Vec<Run>> {
         self.core.check_open()?;
         self.core.runs().await
+    }
+}
+
+impl CosmosStore {
+    /// Commits, and calls `then` if that succeeded. Both in a task of their own: the caller's future may be dropped at any
+    /// moment.
+    async fn commit_and_then(
+        &self,
+        commit: Commit,
+        then: impl FnOnce(&Committed) + Send + 'static,
+    ) -> Result<Committed> {
+        let prepared = prepare(commit, self.core.next_commit(), &self.core.previous_commits)?;
+        let core = Arc::clone(&self.core);
+        let running = core.start().await?;
+        let task = tokio::spawn(async move {
+            let outcome = run(core, prepared).await;
+            if let Ok(committed) = &outcome {
+                then(committed);
+            }
+            drop(running);
+            outcome
+        });
+        let lost = |error| Error::UnknownOutcome(format!("the commit was interrupted: {error}"));
+        task.await.map_err(lost)?
     }
 }
 
@@ -108,17 +134,26 @@ impl Store for CosmosStore {
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed> {
-        let prepared = prepare(commit, self.core.next_commit(), &self.core.previous_commits)?;
-        let core = Arc::clone(&self.core);
-        // In its own task: the caller's future may be dropped at any moment.
-        let running = core.start().await?;
-        let task = tokio::spawn(async move {
-            let outcome = run(core, prepared).await;
-            drop(running);
-            outcome
-        });
-        let lost = |error| Error::UnknownOutcome(format!("the commit was interrupted: {error}"));
-        task.await.map_err(lost)?
+        self.commit_and_then(commit, |_| {}).await
+    }
+
+    async fn order(&self, commit: Commit, on_durable: OnDurable) -> std::result::Result<(), Refused> {
+        let call = Arc::new(Mutex::new(Some(on_durable)));
+        let make_call = {
+            let call = Arc::clone(&call);
+            move |committed: &Committed| {
+                let on_durable = call.lock().take();
+                if let Some(on_durable) = on_durable {
+                    call_on_durable(on_durable, Ok(committed.clone()));
+                }
+            }
+        };
+        let outcome = self.commit_and_then(commit, make_call).await;
+        let unmade = call.lock().take();
+        match (outcome, unmade) {
+            (Err(error), Some(on_durable)) => Err(Refused { error, on_durable }),
+            _ => Ok(()),
+        }
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Record>> {

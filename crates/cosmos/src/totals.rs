@@ -46,6 +46,9 @@ pub(crate) struct Totals {
     /// Whether the totals may be wrong because of its handle, although that lives.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) doubt: bool,
+    /// In the common one, while it is not complete: how the names of counters begin whose totals are right all the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) certain: Vec<String>,
     /// In the common one, while the totals are in doubt: the last count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) count: Option<Count>,
@@ -59,6 +62,9 @@ pub(crate) struct Totals {
 /// Totals from a count.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Count {
+    /// How the names of the counters begin that it covers.
+    #[serde(default)]
+    pub(crate) prefix: String,
     /// When the count began, in milliseconds since the Unix epoch.
     pub(crate) at: u64,
     /// How long it took, in milliseconds.
@@ -288,6 +294,26 @@ impl Core {
     }
 }
 
+/// What the common document holds, beside the runs.
+pub(crate) struct Common {
+    pub(crate) totals: Sums,
+    pub(crate) complete: bool,
+    pub(crate) certain: Vec<String>,
+    pub(crate) count: Option<Count>,
+}
+
+impl Common {
+    /// What it holds now, if there is one.
+    pub(crate) fn of(common: Option<&Totals>) -> Self {
+        Self {
+            totals: common.map(|common| common.totals.clone()).unwrap_or_default(),
+            complete: common.is_none_or(|common| common.complete),
+            certain: common.map(|common| common.certain.clone()).unwrap_or_default(),
+            count: common.and_then(|common| common.count.clone()),
+        }
+    }
+}
+
 /// Changes of documents of totals that happen together.
 pub(crate) struct Batch(pub(crate) Prepared);
 
@@ -302,6 +328,7 @@ impl Batch {
             complete: false,
             until: None,
             doubt: false,
+            certain: Vec::new(),
             count: None,
             runs: Vec::new(),
             etag: None,
@@ -330,29 +357,30 @@ impl Batch {
         whole: bool,
     ) -> Result<()> {
         let common = documents.iter().find(|document| document.id == COMMON);
-        let mut totals = common.map(|common| common.totals.clone()).unwrap_or_default();
-        add(&mut totals, sums);
-        let complete = whole && common.is_none_or(|common| common.complete);
-        let count = common.and_then(|common| common.count.clone());
-        self.write_common(common, totals, runs, complete, count)
+        let mut content = Common::of(common);
+        add(&mut content.totals, sums);
+        if !whole {
+            content.complete = false;
+            content.certain.clear();
+        }
+        self.write_common(common, content, runs)
     }
 
     /// Replaces the common document that was read.
     pub(crate) fn write_common(
         &mut self,
         common: Option<&Totals>,
-        totals: Sums,
+        content: Common,
         runs: impl IntoIterator<Item = Run>,
-        complete: bool,
-        count: Option<Count>,
     ) -> Result<()> {
         let etag = common.and_then(|common| common.etag.clone()).map(Etag::from);
         let known = common.map(|common| common.runs.clone()).unwrap_or_default();
-        let mut document = self.document(COMMON, totals);
+        let mut document = self.document(COMMON, content.totals);
         document.runs = merged(known.into_iter().chain(runs));
         document.runs.truncate(MAX_RUNS);
-        document.complete = complete;
-        document.count = count;
+        document.complete = content.complete;
+        document.certain = content.certain;
+        document.count = content.count;
         self.write(document, etag)
     }
 

@@ -113,6 +113,8 @@ async fn expect_success_of(fixture: &Fixture, name: &str, rules: &[Rule], wanted
         fixture.server.faults().reset();
         let log = || fixture.server.log_text();
         let committed = committed.unwrap_or_else(|error| panic!("{partition}: {error}\n{}", log()));
+        let leaves_evidence = ops.iter().any(|op| op.draft().is_some());
+        assert!(!(committed.inferred && leaves_evidence), "{partition}");
         let expected: Vec<_> = expected
             .iter()
             .map(|(id, body)| (id.to_string(), body.to_string()))
@@ -288,6 +290,49 @@ async fn a_refusal_of_the_whole_batch_is_recognised() {
         .faults()
         .add(always(Fault::answer(404, 0), &[Kind::Batch]));
     assert_eq!(one(&store, Op::Remove(key("p", "a"))).await, Ok(None));
+}
+
+/// That what it deletes is gone may be another process's doing, if the reply was lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_only_deletes_is_inferred_if_its_reply_was_lost() {
+    let fixture = Fixture::new().await;
+    let store = fixture.open().await;
+    let lost = Rule::at(0, Fault::LostReply);
+    let unsent = Rule::at(0, Fault::LostRequest);
+    let cases = [
+        ("no fault", None, false),
+        ("the reply was lost", Some(lost), true),
+        ("only the request was lost", Some(unsent), false),
+    ];
+    for (name, fault, inferred) in cases {
+        for kind in ["delete", "remove", "delete and remove", "remove, and another is absent"] {
+            let partition = format!("{name}: {kind}");
+            let version = put(&store, draft(&partition, "a", "1")).await;
+            put(&store, draft(&partition, "b", "1")).await;
+            let delete = Op::Delete(key(&partition, "a"), version);
+            let remove = |id: &str| Op::Remove(key(&partition, id));
+            let ops = match kind {
+                "delete" => vec![delete],
+                "remove" => vec![remove("a")],
+                "delete and remove" => vec![delete, remove("b")],
+                _ => vec![remove("a"), Op::Absent(key(&partition, "c"))],
+            };
+            fixture.server.faults().reset();
+            fault.iter().for_each(|rule| fixture.server.faults().add(rule.clone()));
+            let committed = store.commit(Commit::new(ops)).await.unwrap();
+            assert_eq!(
+                fixture.server.faults().hits(),
+                u64::from(fault.is_some()),
+                "{partition}"
+            );
+            assert_eq!(committed.inferred, inferred, "{partition}");
+            fixture.server.faults().reset();
+            assert!(store.get(&key(&partition, "a")).await.unwrap().is_none());
+        }
+    }
+    // A record that was never there is removed for certain.
+    let committed = store.commit(Commit::new(vec![Op::Remove(key("p", "nothing"))])).await;
+    assert!(!committed.unwrap().inferred);
 }
 
 /// The reply to the next batch is lost, and the next request of this kind comes late.

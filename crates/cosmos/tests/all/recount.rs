@@ -25,6 +25,7 @@ async fn count(store: &CosmosStore, by: i64) {
 
 fn counted(sum: i64) -> Counted {
     Counted {
+        prefix: "".into(),
         at_ms: 1,
         took_ms: 2,
         sums: vec![(N, sum)],
@@ -89,6 +90,81 @@ async fn a_handle_that_dies_at_work_is_noticed_and_a_count_corrects_the_totals()
     keeper.close().await.unwrap();
     let later = fixture.open().await.totals().await.unwrap();
     assert_eq!((later.sums, later.doubt), (vec![(N, 9)], None));
+}
+
+/// Each engine counts what is its own: what it does not cover stays as it is, and in doubt.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_count_of_one_engine_leaves_the_totals_of_another_alone() {
+    const A: Counter = Counter::new("one.a");
+    const B: Counter = Counter::new("one.b");
+    const OTHER: Counter = Counter::new("other.a");
+    let fixture = hurried().await;
+    let add = async |store: &CosmosStore, counter: Counter, by: i64| {
+        let commit = Commit::new(vec![Op::Put(draft("p", "a", "1"))]).count(counter, by);
+        store.commit(commit).await.unwrap();
+    };
+    let resolve = async |store: &CosmosStore, prefix: &'static str, sums: &[(Counter, i64)]| {
+        let counted = Counted {
+            prefix: prefix.into(),
+            sums: sums.to_vec(),
+            ..counted(0)
+        };
+        while !store.resolve_doubt(&doubt(store).await, &counted).await.unwrap() {
+            pause().await;
+        }
+    };
+    let (victim, keeper) = (fixture.open().await, fixture.open().await);
+    for store in [&victim, &keeper] {
+        add(store, A, 5).await;
+        add(store, B, 1).await;
+        add(store, OTHER, 20).await;
+    }
+    until(&fixture, |found| {
+        let is_written = |document: &&serde_json::Value| document["totals"]["other.a"] == 20;
+        found.iter().filter(is_written).count() == 2
+    })
+    .await;
+    drop(victim);
+    resolve(&keeper, "one.", &[(A, 11)]).await;
+    let totals = keeper.totals().await.unwrap();
+    assert_eq!(
+        totals.sums,
+        [(A, 11), (OTHER, 40)],
+        "what is not counted is 0, or another's"
+    );
+    let left = totals.doubt.expect("the other engine has not counted");
+    assert!(!left.concerns("one.") && left.concerns("other."));
+
+    // It is known to the handles that come later.
+    add(&keeper, OTHER, 1).await;
+    keeper.close().await.unwrap();
+    let (victim, keeper) = (fixture.open().await, fixture.open().await);
+    let totals = keeper.totals().await.unwrap();
+    assert_eq!(totals.sums, [(A, 11), (OTHER, 41)]);
+    assert!(
+        totals
+            .doubt
+            .is_some_and(|left| !left.concerns("one.") && left.concerns("other."))
+    );
+    resolve(&keeper, "other.", &[(OTHER, 42)]).await;
+    let totals = keeper.totals().await.unwrap();
+    assert_eq!(totals.sums, [(A, 11), (OTHER, 42)]);
+    assert!(
+        totals
+            .doubt
+            .is_some_and(|left| !left.concerns("one.") && !left.concerns("other."))
+    );
+
+    // Another handle dies, and nothing is certain any more.
+    add(&victim, A, 1).await;
+    drop(victim);
+    while !doubt(&keeper).await.concerns("one.") {
+        pause().await;
+    }
+    assert!(doubt(&keeper).await.concerns("other."));
+    resolve(&keeper, "one.", &[(A, 12)]).await;
+    let left = doubt(&keeper).await;
+    assert!(!left.concerns("one.") && left.concerns("other."));
 }
 
 /// Killed before it ever wrote its totals: that it opened its document is enough.
