@@ -129,7 +129,6 @@ impl Engine {
     /// Ends background tasks: the store is being closed, or broke and another engine is about to start on it.
     pub fn retire(&self) {
         self.closed.store(true, Ordering::Release);
-        self.housekeeper.dismiss();
     }
 
     /// Whether another process is preferred for an activity.

@@ -15,6 +15,7 @@
 //! | `redo` | turns that are larger than a commit |
 //! | `chores` | what others do if this process dies before it has |
 //! | `admin` | inspection, deletion, pruning |
+//! | `remote` | workflows of a store that another process owns: its clients, and what the owner does for them |
 //! | `workflows` | the handle that programs hold, and a new engine after the store broke |
 //! | `tuning` | every constant that one might tune, with the reason for its value |
 //! | `provider`, `provider_admin` | the runtime's traits, delegating |
@@ -43,6 +44,7 @@ mod read;
 mod records;
 mod recover;
 mod redo;
+mod remote;
 mod send;
 mod settings;
 mod shared;
@@ -56,5 +58,6 @@ mod wait;
 mod work;
 mod workflows;
 
+pub use remote::RemoteWorkflows;
 pub use settings::Settings;
 pub use workflows::{WeakWorkflows, Workflows};

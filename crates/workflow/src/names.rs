@@ -34,7 +34,8 @@ fn key_limit(limits: &Limits) -> usize {
     limits.bytes_per_key.min(LONGEST_KEY)
 }
 
-fn longest(limits: &Limits) -> usize {
+/// The longest id that a client may start.
+pub fn longest(limits: &Limits) -> usize {
     key_limit(limits).saturating_sub(AROUND + (2 * GENERATIONS - 1) * GENERATION) / 2
 }
 

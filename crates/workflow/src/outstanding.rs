@@ -4,12 +4,13 @@
 //! among all commits. What it adds is not seen before it is durable, see [`perennial_store::Store::order`]. A call that
 //! begins after an ack has returned waits here for what it must see.
 
+use crate::engine::Engine;
 use crate::tuning::{OUTSTANDING_ACKS, OUTSTANDING_BYTES};
 use parking_lot::Mutex;
 use perennial_store::Commit;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
 
 /// What an ack is of.
@@ -28,6 +29,8 @@ pub struct Outstanding {
     /// How many there are, for callers that would not wait.
     count: AtomicUsize,
     changed: Notify,
+    /// Whether the last handle on the engine was dropped. Held while a call of the store uses the engine.
+    is_dropped: Mutex<bool>,
 }
 
 #[derive(Default)]
@@ -57,6 +60,16 @@ impl Ack {
     /// Its number: it grows from ack to ack.
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    /// The commit of this ack is durable, or has failed: `follow` is what follows, unless the engine is gone.
+    pub fn conclude(self, engine: &Weak<Engine>, follow: impl FnOnce(&Arc<Engine>)) {
+        let is_dropped = self.all.is_dropped.lock();
+        let engine = (!*is_dropped).then(|| engine.upgrade()).flatten();
+        // Without an engine there is no memory that must agree.
+        if let Some(engine) = engine {
+            follow(&engine);
+        }
     }
 }
 
@@ -96,8 +109,14 @@ impl Outstanding {
         }
     }
 
-    /// The commit of an ack is ordered, and the ack is about to return. Waits if there are too many, or too large ones: then
-    /// until this one is durable.
+    /// The last handle on the engine is about to be dropped, and the engine with it. Waits for a call that uses the engine;
+    /// later ones do not. If such a call were the last to use it, the store would be closed there, after the drop has returned.
+    pub fn drop_engine(&self) {
+        *self.is_dropped.lock() = true;
+    }
+
+    /// The commit of an ack is ordered, and the ack is about to return. Waits if there are too many, or too large ones: until
+    /// there is room, or this one is durable.
     pub async fn ordered(&self, number: u64) {
         {
             let mut acks = self.acks.lock();

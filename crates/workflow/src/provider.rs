@@ -1,11 +1,9 @@
 //! The runtime's `Provider`: every call goes straight to the module that does it.
 
-use crate::error::from_store;
-use crate::instance::{History, Snapshot};
+use crate::instance::Snapshot;
 use crate::read::Freshness;
-use crate::records::partition;
 use crate::workflows::Workflows;
-use crate::{instance, send, turn, work};
+use crate::{read, send, turn, work};
 use async_trait::async_trait;
 use duroxide::providers::{
     DispatcherCapabilityFilter, ExecutionMetadata, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
@@ -15,13 +13,6 @@ use duroxide::{Event, SystemStats};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-fn events(operation: &'static str, history: &History) -> Result<Vec<Event>, ProviderError> {
-    match history.damage() {
-        Some(why) => Err(ProviderError::permanent(operation, why)),
-        None => Ok(history.events()),
-    }
-}
 
 impl Workflows {
     /// The newest snapshot of an instance.
@@ -146,19 +137,12 @@ impl Provider for Workflows {
     }
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
-        let snapshot = self.snapshot("read", instance).await?;
-        events("read", &snapshot.history)
+        self.snapshot("read", instance).await?.events("read")
     }
 
     async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Result<Vec<Event>, ProviderError> {
-        const OPERATION: &str = "read_with_execution";
-        let engine = self.engine_for(OPERATION).await?;
-        let snapshot = engine.view(OPERATION, instance, Freshness::Recent).await?;
-        if snapshot.head().is_some_and(|head| head.execution.id == execution_id) {
-            return events(OPERATION, &snapshot.history);
-        }
-        let history = instance::history_of(&*engine.store, &partition(instance), execution_id).await;
-        Ok(history.map_err(|e| from_store(OPERATION, &e))?.events())
+        let engine = self.engine_for("read_with_execution").await?;
+        read::history(&engine, "read_with_execution", instance, execution_id).await
     }
 
     async fn append_with_execution(
@@ -181,11 +165,7 @@ impl Provider for Workflows {
         last_seen_version: u64,
     ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
         let snapshot = self.snapshot("get_custom_status", instance).await?;
-        let changed = snapshot
-            .custom
-            .as_ref()
-            .filter(|custom| custom.version > last_seen_version);
-        Ok(changed.map(|custom| (custom.status.clone(), custom.version)))
+        Ok(snapshot.custom_status_after(last_seen_version))
     }
 
     async fn get_kv_value(&self, instance: &str, key: &str) -> Result<Option<String>, ProviderError> {
@@ -194,22 +174,10 @@ impl Provider for Workflows {
     }
 
     async fn get_kv_all_values(&self, instance: &str) -> Result<HashMap<String, String>, ProviderError> {
-        let snapshot = self.snapshot("get_kv_all_values", instance).await?;
-        Ok(snapshot
-            .kv
-            .newest()
-            .map(|(key, value)| (key.to_string(), value.to_string()))
-            .collect())
+        Ok(self.snapshot("get_kv_all_values", instance).await?.values())
     }
 
     async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>, ProviderError> {
-        let snapshot = self.snapshot("get_instance_stats", instance).await?;
-        Ok(snapshot.head().map(|head| SystemStats {
-            history_event_count: head.execution.events,
-            history_size_bytes: head.execution.bytes,
-            queue_pending_count: snapshot.history.carried_forward(),
-            kv_user_key_count: snapshot.kv.newest().count() as u64,
-            kv_total_value_bytes: snapshot.kv.newest().map(|(_, value)| value.len() as u64).sum(),
-        }))
+        Ok(self.snapshot("get_instance_stats", instance).await?.stats())
     }
 }

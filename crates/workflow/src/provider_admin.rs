@@ -40,10 +40,7 @@ impl ProviderAdmin for Workflows {
     }
 
     async fn latest_execution_id(&self, instance: &str) -> Result<u64, ProviderError> {
-        let snapshot = self.snapshot("latest_execution_id", instance).await?;
-        Ok(snapshot
-            .head()
-            .map_or(duroxide::INITIAL_EXECUTION_ID, |head| head.execution.id))
+        Ok(self.snapshot("latest_execution_id", instance).await?.execution_id())
     }
 
     async fn get_instance_info(&self, instance: &str) -> Result<InstanceInfo, ProviderError> {

@@ -7,7 +7,7 @@ use crate::names;
 use crate::queued::{NewActivity, NewMessage, written};
 use crate::records::partition;
 use duroxide::providers::{ProviderError, WorkItem};
-use perennial_store::{Commit, Error, Slot};
+use perennial_store::{Applied, Commit, Error, Op, Slot};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,10 +16,36 @@ const OPERATION: &str = "enqueue_for_orchestrator";
 /// Sends a message to an instance, to be seen after `delay`.
 pub async fn message(engine: &Arc<Engine>, item: WorkItem, delay: Option<Duration>) -> Result<(), ProviderError> {
     names::check(OPERATION, &engine.store.limits(), &item)?;
-    let delay = delay.filter(|delay| !delay.is_zero());
-    let due_ms = delay.map_or(0, |delay| put_off(engine.clock.now_ms(), delay));
+    let due_ms = due_after(engine, delay);
     mutant!(SendTwice, send(engine, item.clone(), due_ms).await.ok());
     send(engine, item, due_ms).await
+}
+
+/// Stores a message of a client elsewhere in the same commit as the operation `with`; returns the version that this wrote.
+pub async fn message_with(
+    engine: &Arc<Engine>,
+    item: WorkItem,
+    delay: Option<Duration>,
+    with: Op,
+) -> perennial_store::Result<Applied> {
+    if let Err(refused) = names::check(OPERATION, &engine.store.limits(), &item) {
+        return Ok(Applied::Refused(refused.message));
+    }
+    let Some((new_message, create)) = NewMessage::new(engine, item, due_after(engine, delay), 0)? else {
+        return Ok(Applied::Refused(
+            "the work item is not a message to an instance".to_owned(),
+        ));
+    };
+    let engine = Arc::clone(engine);
+    let spawner = engine.spawner;
+    let sent = spawner.shield(async move { engine.mode.send_with(&engine, new_message, create, with).await });
+    sent.await.map(Applied::Done)
+}
+
+/// When a message with this delay is ready.
+fn due_after(engine: &Engine, delay: Option<Duration>) -> u64 {
+    let delay = delay.filter(|delay| !delay.is_zero());
+    delay.map_or(0, |delay| put_off(engine.clock.now_ms(), delay))
 }
 
 async fn send(engine: &Arc<Engine>, item: WorkItem, due_ms: u64) -> Result<(), ProviderError> {

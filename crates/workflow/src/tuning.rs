@@ -220,6 +220,26 @@ pub const WAIT_FIRST_PAUSE: Duration = Duration::from_millis(25);
 /// The longest such pause: each read is a request, and a workflow that has run for seconds is not in a hurry.
 pub const WAIT_LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// A wait for a workflow of a store that another process owns reads the instance again after this time, and then after twice
+/// as long each time. What it reads is some hundred milliseconds old at best.
+pub const REMOTE_WAIT_FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest such pause: the view of the store is not made anew more often.
+pub const REMOTE_WAIT_LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// How long to wait before an instance is read again that changed while it was read, or whose last turn is not complete: only
+/// a new view of the store shows another state.
+pub const REMOTE_READ_AGAIN: Duration = Duration::from_millis(250);
+
+/// How many instances a process remembers that only reads, so that one that has not changed costs a look at its head.
+pub const REMOTE_REMEMBERED: usize = 32;
+
+/// How large each may be, in bytes.
+pub const REMOTE_REMEMBERED_BYTES: u64 = 1 << 20;
+
+/// Queued records per request when they are counted.
+pub const REMOTE_COUNT_PAGE: usize = 10_000;
+
 /// Records per request when all of a kind are read: few requests, and pages that fit into memory.
 pub const READ_PAGE: usize = 1_000;
 

@@ -90,11 +90,16 @@ impl Workflows {
         instance: &str,
         timeout: Duration,
     ) -> Result<Result<T, String>, ClientError> {
-        match self.wait(instance, timeout).await? {
-            OrchestrationStatus::Failed { details, .. } => Ok(Err(details.display_message())),
-            OrchestrationStatus::Completed { output, .. } => decode(&output).map(Ok),
-            _ => Err(ClientError::Timeout),
-        }
+        result_of(self.wait(instance, timeout).await?)
+    }
+}
+
+/// What a workflow returned, or why it failed, by its final status.
+pub fn result_of<T: DeserializeOwned>(status: OrchestrationStatus) -> Result<Result<T, String>, ClientError> {
+    match status {
+        OrchestrationStatus::Failed { details, .. } => Ok(Err(details.display_message())),
+        OrchestrationStatus::Completed { output, .. } => decode(&output).map(Ok),
+        _ => Err(ClientError::Timeout),
     }
 }
 

@@ -50,6 +50,12 @@ struct Inner {
     is_stopped: AtomicBool,
 }
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.current.get_mut().engine.outstanding.drop_engine();
+    }
+}
+
 /// The engine of a generation of the store.
 #[derive(Clone)]
 struct Current {

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use perennial_store::{
-    Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, Key, Limits, ListFilter, ListPage, Record, Result,
-    ScanPage, ScanQuery, Sharing, Signals, Store,
+    Commit, Committed, Counter, Cursor, DuePage, DueQuery, Error, Key, Limits, ListFilter, ListPage, OnDurable, Record,
+    Refused, Result, ScanPage, ScanQuery, Sharing, Signals, Store,
 };
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -97,6 +97,14 @@ impl Store for StoppingStore {
     async fn commit(&self, commit: Commit) -> Result<Committed> {
         self.pass().await?;
         let outcome = self.inner.commit(commit).await;
+        self.leave(outcome).await
+    }
+
+    async fn order(&self, commit: Commit, on_durable: OnDurable) -> std::result::Result<(), Refused> {
+        if let Err(error) = self.pass().await {
+            return Err(Refused { error, on_durable });
+        }
+        let outcome = self.inner.order(commit, on_durable).await;
         self.leave(outcome).await
     }
 

@@ -1,5 +1,6 @@
 //! A workflow that uses every operation of the engine, as a runtime would run it.
 
+use crate::acks::Acks;
 use duroxide::providers::{
     ExecutionMetadata, OrchestrationItem, Provider, ProviderAdmin, SessionFetchConfig, TagFilter, WorkItem,
 };
@@ -23,6 +24,8 @@ pub struct Runner {
     pub lease: Duration,
     /// How many values the root sets in its first turn.
     pub values: u64,
+    /// The acks that it makes, with those of other runners of the same workflow.
+    pub acks: std::sync::Arc<Acks>,
 }
 
 /// The name of a message in a history.
@@ -69,6 +72,7 @@ impl Runner {
     }
 
     pub async fn start(&self) {
+        self.acks.forget();
         self.store.enqueue_for_orchestrator(start(ROOT), None).await.ok();
     }
 
@@ -102,9 +106,10 @@ impl Runner {
     /// The messages that the root received and should not have, or did not receive.
     pub async fn verdict(&self) -> Result<(), String> {
         let heard = news(heard(&self.store.read(ROOT).await.unwrap()));
-        match heard == expected() {
-            true => Ok(()),
-            false => Err(format!("the root heard {heard:?}")),
+        match (heard == expected(), self.acks.repeated()) {
+            (true, repeated) if repeated.is_empty() => Ok(()),
+            (true, repeated) => Err(format!("handed out after they had ended: activities {repeated:?}")),
+            (false, _) => Err(format!("the root heard {heard:?}")),
         }
     }
 
@@ -122,10 +127,10 @@ impl Runner {
         let reply = self.reply(&item);
         let (messages, metadata) = (reply.messages, metadata(&item.instance, reply.ended));
         let events = events(&item, reply.kinds);
-        self.store
-            .ack_orchestration_item(&token, 1, events, reply.work, messages, metadata, Vec::new())
-            .await
-            .ok();
+        let ack = self
+            .store
+            .ack_orchestration_item(&token, 1, events, reply.work, messages, metadata, Vec::new());
+        self.acks.make(ack).await.ok();
         true
     }
 
@@ -146,13 +151,17 @@ impl Runner {
         let WorkItem::ActivityExecute { instance, id, .. } = &item else {
             panic!("{item:?} is no activity");
         };
+        self.acks.handed_out(*id);
         if attempt == 1 && *id == 10 {
             self.store.abandon_work_item(&token, None, false).await.ok();
             return true;
         }
         self.store.renew_work_item_lock(&token, self.lease).await.ok();
         let result = calls::completed(instance, *id);
-        self.store.ack_work_item(&token, Some(result)).await.ok();
+        let ack = self.store.ack_work_item(&token, Some(result));
+        if self.acks.make(ack).await.is_ok() {
+            self.acks.ended(*id);
+        }
         true
     }
 

@@ -1,6 +1,8 @@
 //! Drops a runtime at every position, and checks that another one can go on.
 
+use crate::acks::Acks;
 use crate::clock::Quick;
+use crate::gated::GatedDisk;
 use crate::stopping_store::{BUSY, Stop, StoppingStore};
 use crate::story::Runner;
 use perennial_store::Store;
@@ -38,8 +40,25 @@ enum Reason {
     Busy,
 }
 
-/// A store, and the directory that it is in, if there is one.
-pub type Medium = (Arc<dyn Store>, Option<tempfile::TempDir>);
+/// A store, and what it is on.
+pub struct Medium {
+    pub store: Arc<dyn Store>,
+    /// A directory that is to outlive it.
+    pub directory: Option<tempfile::TempDir>,
+    /// A disk whose syncs can be held back.
+    pub disk: Option<GatedDisk>,
+}
+
+impl Medium {
+    /// A store that needs nothing else.
+    pub fn of(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            directory: None,
+            disk: None,
+        }
+    }
+}
 
 /// A kind of store.
 pub struct Case {
@@ -74,18 +93,20 @@ fn runtime(flavor: Flavor) -> Runtime {
 }
 
 /// A store, and the runtime it lives on.
-struct Setup {
+pub struct Setup {
     runtime: Runtime,
     stopping: Arc<StoppingStore>,
     clock: Arc<Quick>,
     store: Workflows,
     values: u64,
+    pub acks: Arc<Acks>,
+    pub disk: Option<GatedDisk>,
     _directory: Option<tempfile::TempDir>,
 }
 
 impl Setup {
-    fn new(case: &Case) -> Self {
-        let (store, directory) = (case.open)();
+    pub fn new(case: &Case) -> Self {
+        let Medium { store, directory, disk } = (case.open)();
         let (runtime, stopping, clock) = (multi(), StoppingStore::new(store), Quick::new());
         let opened = Workflows::open_with_clock(stopping.clone(), (case.settings)(), clock.clone());
         let store = runtime.block_on(opened).unwrap();
@@ -95,6 +116,8 @@ impl Setup {
             clock,
             store,
             values: case.values,
+            acks: Arc::default(),
+            disk,
             _directory: directory,
         }
     }
@@ -105,12 +128,19 @@ impl Setup {
             clock: self.clock.clone(),
             lease,
             values: self.values,
+            acks: Arc::clone(&self.acks),
         }
+    }
+
+    /// A whole life on the runtime of the store.
+    pub fn live(&self) {
+        self.stopping.stop_at(None);
+        self.runtime.block_on(self.runner(SHORT_LEASE).live());
     }
 
     /// Whatever has happened elsewhere, a life ends here.
     #[allow(clippy::disallowed_methods)]
-    fn go_on(&self) -> Result<(), String> {
+    pub fn go_on(&self) -> Result<(), String> {
         let runner = self.runner(LONG_LEASE);
         let going_on = async {
             runner.run().await;
@@ -132,8 +162,42 @@ impl Setup {
     }
 }
 
-/// Runs a life until the position is reached, or it is over; then the runtime is gone. Returns what lets the delayed
-/// call go on, if there was one.
+/// Runs a life on another runtime until a signal comes, or it is over; then that runtime is dropped. Returns it if it only
+/// stands still.
+pub fn live_until(
+    setup: &Setup,
+    flavor: Flavor,
+    (came, comes): (mpsc::Sender<()>, mpsc::Receiver<()>),
+) -> Option<Runtime> {
+    let (runner, runtime) = (setup.runner(SHORT_LEASE), runtime(flavor));
+    let stopped = Arc::new(tokio::sync::Notify::new());
+    let watcher = std::thread::spawn({
+        let stopped = Arc::clone(&stopped);
+        move || {
+            comes.recv().ok();
+            stopped.notify_one();
+        }
+    });
+    let living = async move {
+        runner.live().await;
+        came.send(()).ok();
+    };
+    match flavor {
+        Flavor::StandsStill => runtime.block_on(async {
+            tokio::select! { () = living => {}, () = stopped.notified() => {} }
+        }),
+        _ => {
+            let task = runtime.spawn(living);
+            runtime.block_on(stopped.notified());
+            drop(task);
+        }
+    }
+    watcher.join().unwrap();
+    (flavor == Flavor::StandsStill).then_some(runtime)
+}
+
+/// Runs a life until the position is reached, or it is over; then the runtime is gone, and the delayed call goes on. Returns
+/// whether there was one, and the runtime if it only stands still.
 fn live_and_drop(setup: &Setup, one: Try) -> (bool, Option<Runtime>) {
     let (came, comes) = mpsc::channel();
     let (go, wait) = oneshot::channel();
@@ -145,33 +209,7 @@ fn live_and_drop(setup: &Setup, one: Try) -> (bool, Option<Runtime>) {
         }
     };
     setup.stopping.stop_at(Some((one.at, stop)));
-    let (runner, runtime) = (setup.runner(SHORT_LEASE), runtime(one.flavor));
-    let over = came;
-    let held = Arc::new(tokio::sync::Notify::new());
-    let watcher = std::thread::spawn({
-        let held = Arc::clone(&held);
-        move || {
-            comes.recv().ok();
-            held.notify_one();
-        }
-    });
-    let living = async move {
-        runner.live().await;
-        over.send(()).ok();
-    };
-    match one.flavor {
-        Flavor::StandsStill => runtime.block_on(async {
-            tokio::select! { () = living => {}, () = held.notified() => {} }
-        }),
-        _ => {
-            let task = runtime.spawn(living);
-            runtime.block_on(held.notified());
-            drop(task);
-        }
-    }
-    watcher.join().unwrap();
-    let still = (one.flavor == Flavor::StandsStill).then_some(runtime);
-    // Dropped by now, unless it stands still.
+    let still = live_until(setup, one.flavor, (came, comes));
     let reached = setup.stopping.reached();
     go.send(()).ok();
     (reached, still)
@@ -187,8 +225,7 @@ fn try_once(case: &Case, one: Try) -> Result<bool, String> {
 /// How many positions a life has.
 fn positions(case: &Case) -> usize {
     let setup = Setup::new(case);
-    setup.stopping.stop_at(None);
-    setup.runtime.block_on(setup.runner(SHORT_LEASE).live());
+    setup.live();
     setup.stopping.passed()
 }
 
@@ -213,24 +250,34 @@ fn tries(case: &Case, positions: usize) -> Vec<Try> {
     tries
 }
 
-/// Tries every position, several at a time: they mostly wait.
-pub fn sweep(case: &Case) {
-    let positions = positions(case);
-    let tries = tries(case, positions);
+/// Tries everything, several at a time because they mostly wait; returns how many tries got to their position.
+pub fn try_all<T: Copy + std::fmt::Debug + Sync>(
+    case: &Case,
+    tries: &[T],
+    try_once: impl Fn(T) -> Result<bool, String> + Sync,
+) -> usize {
     let (next, reached) = (AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 while let Some(one) = tries.get(next.fetch_add(1, SeqCst)).copied() {
-                    match try_once(case, one) {
+                    match try_once(one) {
                         Ok(there) => reached.fetch_add(usize::from(there), SeqCst),
-                        Err(why) => panic!("{}: {one:?} of {positions}: {why}", case.name),
+                        Err(why) => panic!("{}: {one:?}: {why}", case.name),
                     };
                 }
             });
         }
     });
-    let (tried, reached) = (tries.len(), reached.into_inner());
+    reached.into_inner()
+}
+
+/// Tries every position.
+pub fn sweep(case: &Case) {
+    let positions = positions(case);
+    let tries = tries(case, positions);
+    let reached = try_all(case, &tries, |one| try_once(case, one));
+    let tried = tries.len();
     println!(
         "{}: {positions} positions, {tried} tries, {reached} of them reached",
         case.name

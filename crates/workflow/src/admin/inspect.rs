@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::error::{from_store, no_instance};
 use crate::instance::{self, Snapshot};
-use crate::read::Freshness;
+use crate::read::{Freshness, Instances};
 use crate::records::head::{Head, KIND};
 use crate::records::{instance_of, partition};
 use crate::tuning::{LIST_PAGE, PARENTS_REMEMBERED};
@@ -15,14 +15,14 @@ use std::sync::Arc;
 
 /// Visits listed instances until the visitor has seen enough.
 pub async fn visit(
-    engine: &Engine,
+    instances: &impl Instances,
     operation: &'static str,
     filter: &ListFilter,
     mut visitor: impl FnMut(Listed) -> bool,
 ) -> Result<(), ProviderError> {
     let mut after: Option<Cursor> = None;
     loop {
-        let page = page(engine, operation, filter, after.as_ref()).await?;
+        let page = page(instances, operation, filter, after.as_ref()).await?;
         for entry in page.entries {
             if !visitor(entry) {
                 return Ok(());
@@ -37,22 +37,26 @@ pub async fn visit(
 
 /// Some listed instances.
 pub async fn page(
-    engine: &Engine,
+    instances: &impl Instances,
     operation: &'static str,
     filter: &ListFilter,
     after: Option<&Cursor>,
 ) -> Result<ListPage, ProviderError> {
     if after.is_none() {
-        engine.outstanding.all().await;
+        instances.await_acks().await;
     }
-    let page = engine.store.list(filter, after, LIST_PAGE).await;
+    let page = instances.store().list(filter, after, LIST_PAGE).await;
     page.map_err(|e| from_store(operation, &e))
 }
 
 /// The ids of all instances that pass a filter.
-pub async fn ids(engine: &Engine, operation: &'static str, filter: &ListFilter) -> Result<Vec<String>, ProviderError> {
+pub async fn ids(
+    instances: &impl Instances,
+    operation: &'static str,
+    filter: &ListFilter,
+) -> Result<Vec<String>, ProviderError> {
     let mut ids = Vec::new();
-    visit(engine, operation, filter, |entry| {
+    visit(instances, operation, filter, |entry| {
         ids.push(instance_of(&entry.key.partition).to_string());
         true
     })
@@ -83,11 +87,11 @@ pub fn children_of(instance: &str) -> ListFilter {
 
 /// An instance that exists and has a name.
 pub async fn existing(
-    engine: &Engine,
+    instances: &impl Instances,
     operation: &'static str,
     id: &str,
 ) -> Result<(Arc<Snapshot>, Head), ProviderError> {
-    let snapshot = engine.view(operation, id, Freshness::Recent).await?;
+    let snapshot = instances.snapshot(operation, id).await?;
     let head = snapshot.head().filter(|head| head.name.is_some()).cloned();
     head.map(|head| (snapshot, head))
         .ok_or_else(|| no_instance(operation, id))
@@ -125,13 +129,13 @@ impl Parents {
 }
 
 /// The numbers of all executions, oldest first.
-pub async fn executions(engine: &Engine, id: &str) -> Result<Vec<u64>, ProviderError> {
+pub async fn executions(instances: &impl Instances, id: &str) -> Result<Vec<u64>, ProviderError> {
     const OPERATION: &str = "list_executions";
-    let snapshot = engine.view(OPERATION, id, Freshness::Recent).await?;
+    let snapshot = instances.snapshot(OPERATION, id).await?;
     let Some(current) = snapshot.head().map(|head| head.execution.id) else {
         return Ok(Vec::new());
     };
-    let ended = instance::executions(&*engine.store, &partition(id))
+    let ended = instance::executions(instances.store(), &partition(id))
         .await
         .map_err(|e| from_store(OPERATION, &e))?;
     let mut ids: Vec<u64> = ended
@@ -145,11 +149,11 @@ pub async fn executions(engine: &Engine, id: &str) -> Result<Vec<u64>, ProviderE
 }
 
 /// What is known of an instance.
-pub async fn instance_info(engine: &Engine, id: &str) -> Result<InstanceInfo, ProviderError> {
+pub async fn instance_info(instances: &impl Instances, id: &str) -> Result<InstanceInfo, ProviderError> {
     const OPERATION: &str = "get_instance_info";
-    let (_, head) = existing(engine, OPERATION, id).await?;
+    let (_, head) = existing(instances, OPERATION, id).await?;
     let ended = if head.is_terminal() {
-        instance::ended(&*engine.store, &partition(id), head.execution.id)
+        instance::ended(instances.store(), &partition(id), head.execution.id)
             .await
             .map_err(|e| from_store(OPERATION, &e))?
     } else {
@@ -169,14 +173,18 @@ pub async fn instance_info(engine: &Engine, id: &str) -> Result<InstanceInfo, Pr
 }
 
 /// What is known of an execution.
-pub async fn execution_info(engine: &Engine, id: &str, execution: u64) -> Result<ExecutionInfo, ProviderError> {
+pub async fn execution_info(
+    instances: &impl Instances,
+    id: &str,
+    execution: u64,
+) -> Result<ExecutionInfo, ProviderError> {
     const OPERATION: &str = "get_execution_info";
-    let snapshot = engine.view(OPERATION, id, Freshness::Recent).await?;
+    let snapshot = instances.snapshot(OPERATION, id).await?;
     let current = snapshot
         .head()
         .map(|head| &head.execution)
         .filter(|current| current.id == execution);
-    let ended = instance::ended(&*engine.store, &partition(id), execution)
+    let ended = instance::ended(instances.store(), &partition(id), execution)
         .await
         .map_err(|e| from_store(OPERATION, &e))?;
     let (found, output) = match (current, ended) {
@@ -198,11 +206,15 @@ pub async fn execution_info(engine: &Engine, id: &str, execution: u64) -> Result
 }
 
 /// An instance and everything below it, parents before children.
-pub async fn tree(engine: &Engine, operation: &'static str, root: &str) -> Result<Vec<String>, ProviderError> {
+pub async fn tree(
+    instances: &impl Instances,
+    operation: &'static str,
+    root: &str,
+) -> Result<Vec<String>, ProviderError> {
     let mut found = vec![root.to_string()];
     let mut next = 0;
     while let Some(id) = found.get(next).cloned() {
-        found.extend(ids(engine, operation, &children_of(&id)).await?);
+        found.extend(ids(instances, operation, &children_of(&id)).await?);
         next += 1;
     }
     Ok(found)

@@ -22,10 +22,11 @@ use tracing::{debug, info};
 /// The totals in the runtime's form: exact, or as exact as possible without counting again and again.
 pub async fn metrics(engine: &Arc<Engine>) -> Result<SystemMetrics, Error> {
     let found = engine.store.totals().await?;
-    let Some(doubt) = found.doubt else {
+    let Some(doubt) = found.doubt.filter(|doubt| doubt.concerns(totals::PREFIX)) else {
         return Ok(totals::metrics(&found.sums));
     };
-    let last = doubt.counted.clone();
+    // The last count may be another engine's.
+    let last = doubt.counted.clone().filter(|counted| counted.prefix == totals::PREFIX);
     let now_ms = engine.clock.now_ms();
     if let Some(counted) = last.as_ref().filter(|counted| is_fresh(counted, doubt.quiet, now_ms)) {
         return Ok(totals::metrics(&counted.sums));
@@ -53,7 +54,12 @@ async fn count_and_resolve(engine: Arc<Engine>, doubt: Doubt, _turn: OwnedMutexG
     let at_ms = engine.clock.now_ms();
     let sums = count(&engine).await?;
     let took_ms = engine.clock.now_ms().saturating_sub(at_ms);
-    let counted = Counted { at_ms, took_ms, sums };
+    let counted = Counted {
+        prefix: totals::PREFIX.into(),
+        at_ms,
+        took_ms,
+        sums,
+    };
     match engine.store.resolve_doubt(&doubt, &counted).await {
         Ok(true) => info!(
             took_ms,

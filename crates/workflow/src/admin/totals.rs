@@ -4,6 +4,9 @@ use crate::records::head::Head;
 use duroxide::providers::SystemMetrics;
 use perennial_store::{Commit, Counter};
 
+/// How the names of all counters of workflows begin.
+pub const PREFIX: &str = "wf.";
+
 const INSTANCES: Counter = Counter::new("wf.instances");
 const RUNNING: Counter = Counter::new("wf.instances.running");
 const COMPLETED: Counter = Counter::new("wf.instances.completed");
@@ -67,5 +70,17 @@ pub fn metrics(counters: &[(Counter, i64)]) -> SystemMetrics {
         completed_instances: total(COMPLETED),
         failed_instances: total(FAILED),
         total_events: total(EVENTS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_has_the_prefix() {
+        for counter in [INSTANCES, RUNNING, COMPLETED, FAILED, EXECUTIONS, EVENTS] {
+            assert!(counter.0.starts_with(PREFIX), "{counter:?}");
+        }
     }
 }

@@ -2,63 +2,33 @@
 
 use super::run;
 use crate::engine::Engine;
+use crate::lazy_task::LazyTask;
 use crate::records::chore::{self, Topic};
 use crate::tuning::{CHORES_EXCLUSIVE_EVERY, CHORES_PAGE};
-use futures::FutureExt;
-use futures::future::{AbortHandle, abortable};
-use parking_lot::Mutex;
 use perennial_store::{Clock, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use tracing::warn;
 
 /// A task that runs from the first chore that is left for later until the last one is done.
 #[derive(Default)]
-pub struct Housekeeper(Mutex<State>);
-
-#[derive(Default)]
-struct State {
-    task: Option<AbortHandle>,
+pub struct Housekeeper {
+    task: LazyTask,
     /// Whether a chore was left since its last round.
-    called: bool,
+    is_called: AtomicBool,
 }
 
 impl Housekeeper {
     /// Notes that a chore was left for later.
     pub fn call(&self, engine: &Arc<Engine>) {
-        if engine.mode.polls_chores() {
-            // The poller that queries for work does the chores, too.
+        // Where there is a poller, it does the chores, too.
+        if engine.mode.polls_chores() || engine.is_closed() {
             return;
         }
-        let mut state = self.0.lock();
-        state.called = true;
-        if state.task.is_none() && !engine.is_closed() {
-            let clock = Arc::clone(&engine.clock);
-            let (task, handle) = abortable(keep_house(Arc::downgrade(engine), clock));
-            state.task = Some(handle);
-            engine.spawner.spawn(task.map(drop));
-        }
-    }
-
-    /// Ends the task.
-    pub fn dismiss(&self) {
-        if let Some(task) = self.0.lock().task.take() {
-            task.abort();
-        }
-    }
-
-    /// Whether no chore was left since the last round; then the task must end.
-    fn may_go(&self) -> bool {
-        let mut state = self.0.lock();
-        if !state.called {
-            state.task = None;
-        }
-        !state.called
-    }
-}
-
-impl Drop for Housekeeper {
-    fn drop(&mut self) {
-        self.dismiss();
+        self.is_called.store(true, Ordering::Release);
+        let clock = Arc::clone(&engine.clock);
+        let run = || keep_house(Arc::downgrade(engine), clock);
+        self.task.start(engine.spawner, run);
     }
 }
 
@@ -68,9 +38,10 @@ async fn keep_house(engine: Weak<Engine>, clock: Arc<dyn Clock>) {
         let Some(engine) = engine.upgrade().filter(|engine| !engine.is_closed()) else {
             return;
         };
-        engine.housekeeper.0.lock().called = false;
+        let Housekeeper { task, is_called } = &engine.housekeeper;
+        is_called.store(false, Ordering::Release);
         match round(&engine).await {
-            Ok(false) if engine.housekeeper.may_go() => return,
+            Ok(false) if task.may_end(|| !is_called.load(Ordering::Acquire)) => return,
             Ok(_) => {}
             Err(error) => warn!(%error, "chores could not be looked for; looking again later"),
         }
@@ -84,6 +55,9 @@ pub async fn round(engine: &Arc<Engine>) -> Result<bool> {
         let page = engine.store.due(&query).await?;
         query.after = page.end();
         for record in page.records {
+            if engine.is_closed() {
+                return Ok(true);
+            }
             let key = record.key.clone();
             if let Err(error) = run(engine, record).await {
                 warn!(%key, %error, "a chore could not be done; trying again later");

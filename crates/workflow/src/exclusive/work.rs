@@ -122,13 +122,11 @@ async fn order(
     let session = done.queued.activity.session.clone();
     let owner = Arc::downgrade(engine);
     let mut on_durable: OnDurable = Box::new(move |outcome| {
-        let (_arriving, _ack) = (arriving, ack);
-        // Without an engine there is no memory that must agree.
-        let Some(engine) = owner.upgrade() else { return };
-        match outcome {
-            Ok(committed) => publish(&engine, &done, result, &committed),
-            Err(error) => lose(&engine, id, &error),
-        }
+        let _arriving = arriving;
+        ack.conclude(&owner, |engine| match outcome {
+            Ok(committed) => publish(engine, &done, result, &committed),
+            Err(error) => lose(engine, id, &error),
+        });
     });
     loop {
         let refused = match engine.order(commit.clone(), on_durable).await {

@@ -6,7 +6,10 @@ use crate::records::{
     head::{Head, Lease},
     kv::Entries,
 };
+use duroxide::providers::ProviderError;
+use duroxide::{Event, INITIAL_EXECUTION_ID, SystemStats};
 use perennial_store::Version;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Everything of an instance but its queues, as of one version of its head. Immutable: a turn makes a new one.
@@ -39,6 +42,43 @@ impl Snapshot {
         self.head().is_none_or(|head| {
             let is_all = self.history.iter().count() as u64 == head.execution.events;
             head.kv_keys == 0 && head.custom_version == 0 && is_all
+        })
+    }
+
+    /// The events of the current execution.
+    pub fn events(&self, operation: &'static str) -> Result<Vec<Event>, ProviderError> {
+        match self.history.damage() {
+            Some(why) => Err(ProviderError::permanent(operation, why)),
+            None => Ok(self.history.events()),
+        }
+    }
+
+    /// The number of the current execution.
+    pub fn execution_id(&self) -> u64 {
+        self.head().map_or(INITIAL_EXECUTION_ID, |head| head.execution.id)
+    }
+
+    /// The custom status and its version, if that is newer than this one.
+    pub fn custom_status_after(&self, version: u64) -> Option<(Option<String>, u64)> {
+        let custom = self.custom.as_ref().filter(|custom| custom.version > version)?;
+        Some((custom.status.clone(), custom.version))
+    }
+
+    /// All values of the key-value store.
+    pub fn values(&self) -> HashMap<String, String> {
+        let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+        self.kv.newest().map(owned).collect()
+    }
+
+    /// Sizes and counts; `None` if there is no such instance.
+    pub fn stats(&self) -> Option<SystemStats> {
+        let execution = &self.head()?.execution;
+        Some(SystemStats {
+            history_event_count: execution.events,
+            history_size_bytes: execution.bytes,
+            queue_pending_count: self.history.carried_forward(),
+            kv_user_key_count: self.kv.newest().count() as u64,
+            kv_total_value_bytes: self.kv.newest().map(|(_, value)| value.len() as u64).sum(),
         })
     }
 

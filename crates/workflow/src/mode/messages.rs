@@ -6,15 +6,32 @@ use crate::engine::Engine;
 use crate::exclusive;
 use crate::queued::NewMessage;
 use crate::shared::{self, Arrival, ArrivalClaim};
-use perennial_store::{Commit, Committed, Draft, Key, Op, Order, Result, Version};
+use perennial_store::{Commit, Committed, Draft, Error, Key, Op, Order, Result, Version};
 use std::sync::Arc;
 
 impl Mode {
     /// Stores a message to an instance and puts it on the board.
     pub async fn send(&self, engine: &Arc<Engine>, message: NewMessage, create: Op) -> Result<()> {
         match self {
-            Self::Exclusive => exclusive::send(engine, message, create).await,
+            Self::Exclusive => exclusive::send(engine, message, create, None).await.map(drop),
             Self::Shared(shared) => shared::send(engine, shared, message, create).await,
+        }
+    }
+
+    /// Stores a message to an instance in the same commit as an operation on another partition; returns the version that
+    /// this wrote.
+    pub async fn send_with(
+        &self,
+        engine: &Arc<Engine>,
+        message: NewMessage,
+        create: Op,
+        with: Op,
+    ) -> Result<Option<Version>> {
+        match self {
+            Self::Exclusive => exclusive::send(engine, message, create, Some(with)).await,
+            Self::Shared(_) => Err(Error::Invalid(
+                "a store that many processes share takes messages of clients directly".to_owned(),
+            )),
         }
     }
 

@@ -47,17 +47,15 @@ pub async fn finish(
     });
     let owner = Arc::downgrade(engine);
     let on_durable: OnDurable = Box::new(move |outcome| {
-        let (_arriving, _ack) = (arriving, ack);
-        // Without an engine there is no memory that must agree.
-        let Some(engine) = owner.upgrade() else { return };
-        match outcome {
+        let _arriving = arriving;
+        ack.conclude(&owner, |engine| match outcome {
             Ok(committed) => {
                 engine.meters.turns.increment(1);
-                publish(&engine, &context, plan, &committed, Some(id));
+                publish(engine, &context, plan, &committed, Some(id));
                 debug!("turn committed");
             }
-            Err(error) => lose(&engine, id, &error),
-        }
+            Err(error) => lose(engine, id, &error),
+        });
     });
     match engine.order(commit, on_durable).await {
         Ok(()) => engine.board.lock().0.acked(id),

@@ -5,11 +5,11 @@ use crate::queued::written;
 use crate::records::decode;
 use crate::records::head::{Deletion, Head};
 use crate::send::slot_of;
-use perennial_store::{Commit, Committed, Error, Op, Result, Version};
+use perennial_store::{Commit, Committed, Error, Op, Result, Store, Version};
 
 /// The head of an instance as it is stored.
-pub async fn head_of(engine: &Engine, instance: &str) -> Result<Option<(Head, Version)>> {
-    let Some(record) = engine.store.get(&Head::key(instance)).await? else {
+pub async fn head_of(store: &dyn Store, instance: &str) -> Result<Option<(Head, Version)>> {
+    let Some(record) = store.get(&Head::key(instance)).await? else {
         return Ok(None);
     };
     Ok(Some((decode(&record)?, record.version)))
@@ -67,7 +67,7 @@ pub enum Fate {
 /// Removes a mark, if it is there and the deletion is not decided.
 pub async fn unmark(engine: &Engine, instance: &str, by: &str) -> Result<Fate> {
     loop {
-        let Some((mut head, version)) = head_of(engine, instance).await? else {
+        let Some((mut head, version)) = head_of(&*engine.store, instance).await? else {
             return Ok(Fate::Open);
         };
         match head.deletion.as_ref().filter(|mark| mark.by == by) {

@@ -16,7 +16,7 @@ use crate::records::head::{Deletion, Head};
 use crate::records::{decode, instance_of};
 use crate::tuning::DELETION_TAKE_OVER_MS;
 use mark::{Fate, head_of, unmark, unmark_all};
-use perennial_store::{Commit, Error, Op, Record, Result, Version};
+use perennial_store::{Commit, Error, Op, Record, Result, Store, Version};
 use remove::carry_out;
 use std::sync::Arc;
 use tracing::warn;
@@ -89,11 +89,11 @@ pub async fn delete<Refusal>(
 }
 
 /// Whether the deletion that a head is marked with is decided.
-pub async fn is_decided(engine: &Engine, instance: &str, mark: &Deletion) -> Result<bool> {
+pub async fn is_decided(store: &dyn Store, instance: &str, mark: &Deletion) -> Result<bool> {
     if mark.coordinator == instance {
         return Ok(mark.decided);
     }
-    let coordinator = head_of(engine, &mark.coordinator).await?;
+    let coordinator = head_of(store, &mark.coordinator).await?;
     let its_mark = coordinator.and_then(|(head, _)| head.deletion);
     Ok(its_mark.is_some_and(|its| its.by == mark.by && its.decided))
 }
@@ -104,7 +104,7 @@ pub async fn chore(engine: &Arc<Engine>, record: Record) -> Result<()> {
     let Some(mark) = decode::<Head>(&record)?.deletion else {
         return Ok(());
     };
-    if is_decided(engine, instance, &mark).await? {
+    if is_decided(&*engine.store, instance, &mark).await? {
         return carry_out(engine, &mark.coordinator, &mark.by).await;
     }
     if mark.coordinator != instance && cancel(engine, &mark).await? == Fate::Decided {

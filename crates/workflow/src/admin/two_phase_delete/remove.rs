@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Removes every instance of a deletion that is decided, the coordinator last.
 pub async fn carry_out(engine: &Arc<Engine>, coordinator: &str, by: &str) -> Result<()> {
-    let Some((head, _)) = head_of(engine, coordinator).await? else {
+    let Some((head, _)) = head_of(&*engine.store, coordinator).await? else {
         return Ok(());
     };
     let Some(mark) = head.deletion.filter(|mark| mark.by == by && mark.decided) else {
@@ -51,11 +51,11 @@ async fn remove(engine: &Arc<Engine>, instance: &str, by: &str) -> Result<()> {
 /// be older than the mark: trusting it would leave the instance behind.
 async fn deletion(engine: &Engine, instance: &str, by: &str) -> Result<Option<(Head, Version)>> {
     let is_marked = |(head, _): &(Head, Version)| head.deletion.as_ref().is_some_and(|mark| mark.by == by);
-    let found = head_of(engine, instance).await?.filter(is_marked);
+    let found = head_of(&*engine.store, instance).await?.filter(is_marked);
     if found.is_some() || engine.mode.is_surely_absent(engine, Head::key(instance)).await? {
         return Ok(found);
     }
-    Ok(head_of(engine, instance).await?.filter(is_marked))
+    Ok(head_of(&*engine.store, instance).await?.filter(is_marked))
 }
 
 /// Removes all records of an instance; `false` if something came in between.
