@@ -22,12 +22,14 @@ use std::sync::Arc;
 #[must_use = "a builder does nothing until it opens"]
 pub struct Builder {
     url: String,
-    settings: Settings,
-    clock: Arc<dyn Clock>,
+    pub(crate) settings: Settings,
+    pub(crate) clock: Arc<dyn Clock>,
     #[cfg(feature = "file")]
     directory: perennial_fjall::Settings,
     #[cfg(feature = "cosmos")]
     cosmos: crate::cosmos::Access,
+    #[cfg(feature = "slatedb")]
+    pub(crate) bucket: crate::bucket::Access,
 }
 
 impl Builder {
@@ -41,6 +43,8 @@ impl Builder {
             directory: perennial_fjall::Settings::default(),
             #[cfg(feature = "cosmos")]
             cosmos: crate::cosmos::Access::default(),
+            #[cfg(feature = "slatedb")]
+            bucket: crate::bucket::Access::default(),
         }
     }
 
@@ -85,6 +89,20 @@ impl Builder {
         self
     }
 
+    /// All settings of stores in buckets.
+    #[cfg(feature = "slatedb")]
+    pub fn bucket_settings(mut self, settings: perennial_slatedb::Settings) -> Self {
+        self.bucket.settings = settings;
+        self
+    }
+
+    /// Waits for as long as another process owns the bucket, instead of for a lease's length.
+    #[cfg(feature = "slatedb")]
+    pub fn standby(mut self) -> Self {
+        self.bucket.is_standby = true;
+        self
+    }
+
     /// The clock to use instead of the machine's.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
@@ -92,7 +110,7 @@ impl Builder {
     }
 
     /// Opens the store. A directory that this process has open already is shared, with the settings it was opened with; if it
-    /// broke, it is opened again now. A container of Cosmos DB is opened anew each time, as if by another process.
+    /// broke, it is opened again now; so is a bucket that this process owns. A container of Cosmos DB is opened anew each time, as if by another process.
     pub async fn connect(self) -> Result<Handle, OpenError> {
         match url::parse(&self.url)? {
             url::Target::Memory => {
@@ -101,12 +119,24 @@ impl Builder {
                 self.start(Arc::new(store)).await
             }
             #[cfg(feature = "file")]
-            url::Target::Directory(path) => opened::once(&path, || self.open_directory(path.clone())).await,
+            url::Target::Directory(path) => opened::directory(&path, || self.open_directory(path.clone())).await,
             #[cfg(not(feature = "file"))]
             url::Target::Directory(_) => Err(OpenError::NotBuilt {
                 scheme: "file:",
                 feature: "file",
             }),
+            #[cfg(feature = "slatedb")]
+            url::Target::Bucket(scheme, _) => {
+                let location = match perennial_slatedb::Location::parse(&self.url) {
+                    Err(perennial_slatedb::OpenError::NotBuilt { feature, .. }) => {
+                        return Err(OpenError::NotBuilt { scheme, feature });
+                    }
+                    location => location?,
+                };
+                opened::bucket(&location, || self.open_bucket(&location)).await
+            }
+            #[cfg(not(feature = "slatedb"))]
+            url::Target::Bucket(scheme, feature) => Err(OpenError::NotBuilt { scheme, feature }),
             #[cfg(feature = "cosmos")]
             url::Target::Cosmos => {
                 let store = self.cosmos.open(&self.url).await?;

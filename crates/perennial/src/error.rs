@@ -6,8 +6,8 @@
 pub enum OpenError {
     /// The URL names a kind of store that does not exist.
     #[error(
-        "{url:?} names no known store; use \"memory:\", \"file:///path/to/a/directory\" or \
-         \"cosmos://ACCOUNT/DATABASE/CONTAINER\""
+        "{url:?} names no known store; use \"memory:\", \"file:///path/to/a/directory\", \"s3://BUCKET/PREFIX\", \
+         \"az://ACCOUNT/CONTAINER/PREFIX\", \"gs://BUCKET/PREFIX\" or \"cosmos://ACCOUNT/DATABASE/CONTAINER\""
     )]
     UnknownScheme {
         /// The URL, without anything that might be a secret.
@@ -39,6 +39,10 @@ pub enum OpenError {
     #[cfg(feature = "cosmos")]
     #[error(transparent)]
     Cosmos(#[from] perennial_cosmos::OpenError),
+    /// The store in a bucket could not be opened.
+    #[cfg(feature = "slatedb")]
+    #[error(transparent)]
+    Bucket(#[from] perennial_slatedb::OpenError),
     /// The store was opened but cannot be used.
     #[error("the store was opened but cannot be used: {0}")]
     Store(#[from] perennial_store::Error),

@@ -28,6 +28,8 @@
 //! | `file:///var/lib/app`, `file://./data` | a directory that this process owns; every step is on disk before it counts |
 //! | `cosmos://ACCOUNT/DATABASE/CONTAINER` | a container of Azure Cosmos DB that many processes share (feature `cosmos`) |
 //! | `cosmos+http://127.0.0.1:PORT/DATABASE/CONTAINER` | the same, of an emulator on this machine |
+//! | `s3://BUCKET/PREFIX`, `az://ACCOUNT/CONTAINER/PREFIX`, `gs://BUCKET/PREFIX` | a bucket, with one owner at a time (features `s3`, `az`, `gs`) |
+//! | `slatedb+file:///DIR`, `slatedb+memory:NAME` | the same on this machine, to try it (feature `slatedb`) |
 //!
 //! A container is created once, with `perennial cosmos init URL`. The program authenticates with the account's key in the
 //! environment variable `PERENNIAL_COSMOS_KEY`, or else with an identity of Entra ID: a managed identity, a workload identity,
@@ -50,6 +52,8 @@
 //! # }
 //! ```
 
+#[cfg(feature = "slatedb")]
+mod bucket;
 mod builder;
 #[cfg(feature = "cosmos")]
 mod cosmos;
@@ -78,6 +82,8 @@ pub mod settings {
     pub use perennial_cosmos::Settings as CosmosSettings;
     #[cfg(feature = "file")]
     pub use perennial_fjall::Settings as DirectorySettings;
+    #[cfg(feature = "slatedb")]
+    pub use perennial_slatedb::{Settings as BucketSettings, lease::Settings as LeaseSettings};
     pub use perennial_workflow::Settings as WorkflowSettings;
 }
 

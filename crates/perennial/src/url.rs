@@ -12,6 +12,8 @@ pub enum Target {
     Directory(PathBuf),
     /// A container of Azure Cosmos DB; its store reads the rest.
     Cosmos,
+    /// A bucket; its store reads the rest. The scheme, and the feature that brings it.
+    Bucket(&'static str, &'static str),
 }
 
 /// Reads a URL.
@@ -27,6 +29,11 @@ pub fn parse(url: &str) -> Result<Target, OpenError> {
         "memory" => Err(bad("memory:…", "a memory store has no name; write \"memory:\"")),
         "file" => directory(rest).map(Target::Directory),
         "cosmos" | "cosmos+http" => Ok(Target::Cosmos),
+        "s3" => Ok(Target::Bucket("s3:", "s3")),
+        "az" => Ok(Target::Bucket("az:", "az")),
+        "gs" => Ok(Target::Bucket("gs:", "gs")),
+        "slatedb+file" => Ok(Target::Bucket("slatedb+file:", "slatedb")),
+        "slatedb+memory" => Ok(Target::Bucket("slatedb+memory:", "slatedb")),
         // Only the scheme is repeated: what follows may hold a password.
         _ => Err(OpenError::UnknownScheme {
             url: format!("{}:…", scheme.chars().take(32).collect::<String>()),
@@ -48,7 +55,7 @@ pub fn parse(url: &str) -> Result<Target, OpenError> {
 pub fn directory_of(url: &str) -> Result<Option<PathBuf>, OpenError> {
     parse(url).map(|target| match target {
         Target::Directory(path) => Some(path),
-        Target::Memory | Target::Cosmos => None,
+        Target::Memory | Target::Cosmos | Target::Bucket(..) => None,
     })
 }
 

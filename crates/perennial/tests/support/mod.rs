@@ -8,6 +8,7 @@ use perennial_kv::{MemoryDisk, MemoryStore};
 use perennial_scenarios::Backend;
 use perennial_store::{Limits, Store};
 use perennial_workflow::{Settings, Workflows, testing};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -118,6 +119,34 @@ impl Medium for Directory {
     async fn open(&self) -> Arc<dyn Store> {
         let path = self.0.path().join("store");
         Arc::new(perennial_fjall::open(path, perennial_fjall::Settings::default()).unwrap())
+    }
+}
+
+/// The number of the next bucket.
+static BUCKETS: AtomicU64 = AtomicU64::new(0);
+
+/// A bucket in memory, under SlateDB.
+pub struct Bucket(perennial_slatedb::Bucket);
+
+#[async_trait]
+impl Medium for Bucket {
+    fn new() -> Self {
+        let number = BUCKETS.fetch_add(1, Ordering::Relaxed);
+        let location = perennial_slatedb::Location::parse(&format!("slatedb+memory:suite-{number}"));
+        Self(location.unwrap().connect().unwrap())
+    }
+
+    async fn open(&self) -> Arc<dyn Store> {
+        let opening = perennial_slatedb::Opening::new(perennial_slatedb::Settings::default());
+        let engine = opening
+            .open(&self.0, perennial_slatedb::Shard::default())
+            .await
+            .unwrap();
+        // Reading the queues blocks.
+        let store = tokio::task::spawn_blocking(move || {
+            perennial_kv::KvStore::with_engine(engine, perennial_kv::Settings::default()).unwrap()
+        });
+        Arc::new(store.await.unwrap())
     }
 }
 
